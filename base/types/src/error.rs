@@ -68,6 +68,11 @@ pub enum Halt {
         /// The highest.
         highest: u32,
     },
+    /// Another era begins, and its first state is durable: this replica has to start again, and goes on in it.
+    EraBegins {
+        /// The number of the era.
+        number: u64,
+    },
     /// A record that was read back contradicts what is known.
     LogInconsistent {
         /// The contradiction.
@@ -106,6 +111,10 @@ impl fmt::Display for Halt {
                     "the cluster works at feature level {cluster}, this program can work at {lowest} to {highest}. {remedy}"
                 )
             }
+            Self::EraBegins { number } => write!(
+                f,
+                "era {number} of the cluster begins, and everything for it is on this disk. Start the replica again: it goes on in that era"
+            ),
             Self::LogInconsistent { why } => write!(
                 f,
                 "the log does not fit together: {why}. This replica stops; the others go on. Keep the directory for \

@@ -8,6 +8,7 @@
 //! command          1 u8 | memberships: a change of membership
 //!                | 2 u8 | level u32: the feature level from here on
 //!                | 3 u8 | administrators, from here on
+//!                | 4 u8 | era (`era.rs`): this one ends here, that one begins
 //! administrators   threshold u8 | count u8 | key 32 bytes ...
 //! ```
 //!
@@ -19,8 +20,9 @@
 
 use crate::batch::SIGNATURE_BYTES;
 use crate::codec::{Put, Reader};
+use crate::era::{ERA_BYTES_MAX, Era};
 use crate::frame::{FrameKind, OutFrame};
-use crate::membership::{MEMBERSHIPS_BYTES_MAX, Memberships};
+use crate::membership::Memberships;
 use bytes::Bytes;
 use quorate_types::{Reject, SessionKey};
 
@@ -95,6 +97,8 @@ pub enum AdminCommand {
     Raise(u32),
     /// From now on these administer it.
     Administrators(Administrators),
+    /// This era ends here, and that one begins.
+    Era(Era),
 }
 
 impl AdminCommand {
@@ -113,6 +117,10 @@ impl AdminCommand {
             Self::Administrators(administrators) => {
                 out.put_u8(3);
                 administrators.write_to(&mut out);
+            }
+            Self::Era(era) => {
+                out.put_u8(4);
+                out.extend_from_slice(&era.encode());
             }
         }
         out
@@ -142,6 +150,7 @@ impl AdminCommand {
                 r.end()?;
                 Ok(Self::Administrators(administrators))
             }
+            4 => Ok(Self::Era(Era::decode(r.rest())?)),
             _ => Err(Reject::Malformed("administrators' command")),
         }
     }
@@ -229,8 +238,8 @@ impl SignedCommand {
 
     fn read(r: &mut Reader) -> Result<Self, Reject> {
         let (number, len) = (r.u64()?, r.u32()? as usize);
-        if len > 1 + MEMBERSHIPS_BYTES_MAX {
-            let (size, max) = (len as u64, 1 + MEMBERSHIPS_BYTES_MAX as u64);
+        if len > 1 + ERA_BYTES_MAX {
+            let (size, max) = (len as u64, 1 + ERA_BYTES_MAX as u64);
             return Err(Reject::TooLarge { what: "administrators' command", size, max });
         }
         let command = AdminCommand::decode(r.bytes(len)?)?;

@@ -13,6 +13,7 @@ use crate::answers::AnswerMode;
 use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests};
 use crate::chain::{Chain, read_chain_request};
 use crate::codec::{Put, Reader};
+use crate::era::EraNotice;
 use crate::frame::{Frame, FrameKind, OutFrame};
 use crate::keys::{SharedKey, read_keys};
 use crate::letters::{LetterFrame, Listen, read_listens};
@@ -78,6 +79,8 @@ pub enum ReplicaMessage {
     Leader(LeaderNotice),
     /// The members.
     Members(Memberships),
+    /// The era that the sender is in.
+    Era(EraNotice),
     /// Letters; walk them with [`LetterFrame::walk`].
     Letters(Bytes),
     /// Membership links.
@@ -105,6 +108,7 @@ impl ReplicaMessage {
                 Ok(Self::Letters(frame.payload))
             }
             FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
+            FrameKind::Era => EraNotice::decode(frame.payload).map(Self::Era),
             FrameKind::Chain => Chain::decode(frame.payload).map(Self::Chain),
             _ => Err(Reject::NotAllowed("this kind of frame from a replica")),
         }

@@ -66,6 +66,8 @@ kinds! {
     Memos = 25,
     /// As tokens, of batches that are proposed and not known to be decided.
     EarlyTokens = 26,
+    /// The era that the sender is in, to replicas of an earlier one and to clients.
+    Era = 27,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.
@@ -124,6 +126,10 @@ kinds! {
     ChainRequest = 66,
     /// The membership links.
     Chain = 67,
+    /// An operator asks the leader for the end of the era: for other faults, or another protocol.
+    FaultsRequest = 68,
+    /// Whether that began, a line of text.
+    FaultsReply = 69,
     /// An operator asks the replica to sign the digest of a checkpoint.
     AttestRequest = 70,
     /// The signature, or why there is none.

@@ -2,12 +2,12 @@
 //! tests run them over the corpus.
 
 use crate::{
-    Attested, Batch, Chain, ClientMessage, EarlyTokens, Frame, FrameKind, FrameReader, Hello, LetterFrame,
-    MemberRequest, Memberships, Memos, MemosWanted, Payload, Refusal, ReplicaMessage, Sight, SignedCommand,
-    StateMessage, Tokens, Welcome, attest_request, caught_up_frame, evidence_frame, fill_frame, keys_frame,
-    listen_frame, order_frame, read_attest_request, read_caught_up, read_evidence, read_fill,
-    read_instances_request, read_keys, read_lanes_request, read_listens, read_order, read_room,
-    read_upgrade_request, room_frame,
+    Attested, Batch, Chain, ClientMessage, EarlyTokens, EraNotice, FaultsRequest, Frame, FrameKind,
+    FrameReader, Hello, LetterFrame, MemberRequest, Memberships, Memos, MemosWanted, Payload, Refusal,
+    ReplicaMessage, Sight, SignedCommand, StateMessage, Tokens, Welcome, attest_request, caught_up_frame,
+    evidence_frame, fill_frame, keys_frame, listen_frame, order_frame, read_attest_request, read_caught_up,
+    read_evidence, read_fill, read_instances_request, read_keys, read_lanes_request, read_listens,
+    read_order, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -175,12 +175,24 @@ fn payload(frame: Frame) {
         | FrameKind::InstancesReply
         | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
+        | FrameKind::FaultsReply
         | FrameKind::SignedReply => {}
+        FrameKind::Era | FrameKind::FaultsRequest => era(frame),
         FrameKind::SignedCommand | FrameKind::Evidence | FrameKind::Chain => kept(frame),
         FrameKind::AttestRequest | FrameKind::Attested => attest(frame),
         FrameKind::InstancesRequest | FrameKind::LanesRequest | FrameKind::UpgradeRequest => wish(frame),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),
+    }
+}
+
+fn era(frame: Frame) {
+    if frame.kind == FrameKind::FaultsRequest {
+        if let Ok(request) = FaultsRequest::decode(frame.payload) {
+            assert_eq!(FaultsRequest::decode(reread(&request.frame().to_vec())), Ok(request));
+        }
+    } else if let Ok(notice) = EraNotice::decode(frame.payload) {
+        assert_eq!(EraNotice::decode(reread(&notice.frame().to_vec())), Ok(notice));
     }
 }
 

@@ -11,15 +11,23 @@ pub const FORMAT_MIN: u16 = 1;
 /// The newest wire format that this program speaks.
 pub const FORMAT_MAX: u16 = 1;
 /// The lowest feature level that this program can still work at. Level 1 is artificial: it differs from level 2 in nothing but its number.
+/// From level 3 on there are eras ([`ERAS_LEVEL`]).
 pub const FEATURE_LEVEL_MIN: u32 = 1;
 /// The highest feature level that this program can work at. A cluster works at the level on which its log agreed; it is raised once all
 /// members can do more (docs/operations/upgrades.md).
-pub const FEATURE_LEVEL: u32 = 2;
+pub const FEATURE_LEVEL: u32 = 3;
+/// From this feature level on a cluster can begin another era.
+pub const ERAS_LEVEL: u32 = 3;
 
 /// Roles on the wire: a member's first connection, and further ones.
 const PEER: u8 = 1;
 const CLIENT: u8 = 2;
 const PEER_AGAIN: u8 = 4;
+/// Added to the role of a member that is in a later era than the first, whose number then follows. Programs of a lower feature level than
+/// [`ERAS_LEVEL`] do not read such a hello, and can be no members then.
+const IN_ERA: u8 = 0x80;
+/// Added to the format in the welcome of a replica that is in a later era, for the same reason.
+const WELCOME_IN_ERA: u16 = 0x8000;
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
 /// The most bytes of a refusal text, so that a peer can not make this program keep or print more.
 const TEXT_MAX: usize = 1024;
@@ -85,6 +93,8 @@ pub struct Hello {
     pub own: ClientId,
     /// From a member: which of its connections this is.
     pub link: Link,
+    /// From a member: the number of the era that it is in. From others 1.
+    pub era: u64,
 }
 
 impl Hello {
@@ -102,6 +112,7 @@ impl Hello {
             membership: MembershipId::ZERO,
             own: ClientId::new(0),
             link: Link::FIRST,
+            era: 1,
         }
     }
 
@@ -135,9 +146,15 @@ impl Hello {
         Self { link, ..self }
     }
 
+    /// Adds the number of the era that a member is in.
+    #[must_use]
+    pub fn in_era(self, era: u64) -> Self {
+        Self { era, ..self }
+    }
+
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
-        let mut out = Vec::with_capacity(72);
+        let mut out = Vec::with_capacity(80);
         out.put_u32(MAGIC);
         out.put_u16(self.format_min);
         out.put_u16(self.format_max);
@@ -157,12 +174,16 @@ impl Hello {
             Role::Client(client) => (CLIENT, client.number(), self.own.number()),
             Role::Admin => (3, 0, 0),
         };
-        out.put_u8(role);
+        let later = self.era > 1 && matches!(self.role, Role::Peer { .. });
+        out.put_u8(if later { role | IN_ERA } else { role });
         out.put_u64(id);
         out.put_u64(incarnation);
         out.put_u64(self.parameters);
         out.put_u64(self.life);
         out.put_u64(self.membership.number());
+        if later {
+            out.put_u64(self.era);
+        }
         OutFrame::new(FrameKind::Hello, &out, vec![])
     }
 
@@ -179,6 +200,7 @@ impl Hello {
         let cluster = ClusterId::new(r.u128()?);
         let to = Some(r.u16()?).filter(|to| *to != 0).map(ReplicaId::new);
         let (role, id, incarnation) = (r.u8()?, r.u64()?, r.u64()?);
+        let (role, later) = (role & !IN_ERA, role & IN_ERA > 0);
         let (id, link) = if role == PEER_AGAIN { read_link(id)? } else { (id, Link::FIRST) };
         let own = ClientId::new(if role == CLIENT { incarnation } else { 0 });
         let role = match role {
@@ -193,7 +215,11 @@ impl Hello {
             _ => return Err(Reject::Malformed("hello: role")),
         };
         let (parameters, life, membership) = (r.u64()?, r.u64()?, MembershipId::new(r.u64()?));
+        let era = read_era(&mut r, later)?;
         r.end()?;
+        if later && !matches!(role, Role::Peer { .. }) {
+            return Err(Reject::Malformed("hello: era"));
+        }
         Ok(Self {
             format_min,
             format_max,
@@ -206,7 +232,17 @@ impl Hello {
             membership,
             own,
             link,
+            era,
         })
+    }
+}
+
+/// The number of the era, if one follows.
+fn read_era(r: &mut Reader, follows: bool) -> Result<u64, Reject> {
+    match if follows { r.u64()? } else { 1 } {
+        1 if follows => Err(Reject::Malformed("era: the first one is not written")),
+        0 => Err(Reject::Malformed("era: none")),
+        era => Ok(era),
     }
 }
 
@@ -236,19 +272,25 @@ pub struct Welcome {
     pub view: View,
     /// The leader in that view, if the sender knows it.
     pub leader: Option<ReplicaId>,
+    /// The number of the era that it is in.
+    pub era: u64,
 }
 
 impl Welcome {
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
-        let mut out = Vec::with_capacity(48);
-        out.put_u16(self.format);
+        let mut out = Vec::with_capacity(56);
+        let later = self.era > 1;
+        out.put_u16(if later { self.format | WELCOME_IN_ERA } else { self.format });
         out.put_u32(self.feature_level);
         out.put_u128(self.cluster.bits());
         out.put_u16(self.replica.number());
         out.put_u64(self.incarnation.bits());
         out.put_u64(self.view.number());
         out.put_u16(self.leader.map_or(0, ReplicaId::number));
+        if later {
+            out.put_u64(self.era);
+        }
         OutFrame::new(FrameKind::Welcome, &out, vec![])
     }
 
@@ -258,14 +300,17 @@ impl Welcome {
     /// When the bytes are not a welcome.
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "welcome");
+        let format = r.u16()?;
+        let (format, later) = (format & !WELCOME_IN_ERA, format & WELCOME_IN_ERA > 0);
         let welcome = Self {
-            format: r.u16()?,
+            format,
             feature_level: r.u32()?,
             cluster: ClusterId::new(r.u128()?),
             replica: ReplicaId::new(r.u16()?),
             incarnation: Incarnation::new(r.u64()?),
             view: View::new(r.u64()?),
             leader: Some(r.u16()?).filter(|id| *id != 0).map(ReplicaId::new),
+            era: read_era(&mut r, later)?,
         };
         r.end()?;
         Ok(welcome)

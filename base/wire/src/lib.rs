@@ -12,6 +12,7 @@ mod chain;
 mod client;
 mod codec;
 mod crc;
+mod era;
 mod evidence;
 mod fill;
 mod frame;
@@ -44,12 +45,13 @@ pub use client::{
     ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
 };
 pub use codec::{Put, Reader};
+pub use era::{ERA_BYTES_MAX, Era, EraFaults, EraNotice, FaultsRequest};
 pub use evidence::{EVIDENCE_MAX, evidence_frame, read_evidence};
 pub use fill::{fill_frame, read_fill};
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, OutFrame, Payload};
 pub use handshake::{
-    FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal, RefusalReason,
-    Role, Welcome,
+    ERAS_LEVEL, FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal,
+    RefusalReason, Role, Welcome,
 };
 pub use keys::{KEY_ID_BYTES, RequestTagger, RequestTags, SharedKey, TAG_BYTES, keys_frame, read_keys};
 pub use letters::{LETTER_BYTES_MAX, LISTENS_MAX, LetterFrame, Listen, listen_frame, read_listens};

@@ -6,6 +6,7 @@
 //!                  or leader u16, slot u64, view u64, memberships (5, they hold in this instance from the next slot on)
 //!                  or count u8, (replica u16 | tag u64) ... (6, these members count in small quorums again)
 //!                  or a signed command (7, `administration.rs`)
+//!                  or an era (8, `era.rs`: this one ends here, that one begins)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key, and 7, another key)
 //!                  | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
@@ -18,6 +19,7 @@
 use crate::administration::SignedCommand;
 use crate::batch::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
 use crate::codec::{Put, Reader};
+use crate::era::Era;
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, MEMBERS_MAX, Memberships};
 use bytes::Bytes;
@@ -52,6 +54,8 @@ pub enum SystemCommand {
     Back(Vec<(ReplicaId, u64)>),
     /// What administrators command. Where replicas may lie, only this changes members and levels.
     Signed(SignedCommand),
+    /// This era ends here, and that one begins.
+    Era(Era),
 }
 
 /// What the log of an instance says where its membership changes.
@@ -106,6 +110,10 @@ impl SystemCommand {
             Self::Signed(signed) => {
                 body.put_u8(7);
                 body.extend_from_slice(&signed.encode());
+            }
+            Self::Era(era) => {
+                body.put_u8(8);
+                body.extend_from_slice(&era.encode());
             }
         }
         body
@@ -192,6 +200,7 @@ impl SystemCommand {
                 Ok(Self::Back(members))
             }
             7 => Ok(Self::Signed(SignedCommand::decode(r.rest())?)),
+            8 => Ok(Self::Era(Era::decode(r.rest())?)),
             _ => Err(Reject::Malformed("system command")),
         }
     }

@@ -15,6 +15,7 @@
 //! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all replicas, no change stays open, and only members lead in the end |
 //! | `instances` | INV-SIM-INSTANCES: a generation border is the same for all, and none stays open |
 //! | `levels` | INV-SIM-LEVELS: the feature level follows from the seq, and is raised only when every member can do it |
+//! | `eras` | INV-SIM-ERA: an era has one beginning, the same for all replicas that enter it |
 //! | `answers` | INV-SIM-ANSWERS: once faults are over, and while a client waits, the time from one answer to the next is bounded |
 //! | `time` | INV-SIM-TIME: agreed time never catches up with virtual time, and falls back by a bounded amount only |
 //! | `watches` | INV-SIM-WATCH: a watch gets the store's events from its start on, in order, once, and none late |
@@ -28,6 +29,7 @@ pub mod asked;
 pub mod borders;
 pub mod bounded;
 pub mod checkpoints;
+pub mod eras;
 pub mod instances;
 pub mod leases;
 pub mod levels;

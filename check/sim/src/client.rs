@@ -122,6 +122,8 @@ pub struct Client {
     finals: (bool, usize),
     /// The session that it used last, as the replicas know it.
     pub used: Option<SessionId>,
+    /// Whether the cluster moves between eras.
+    eras: bool,
     /// Whether replicas may lie, and which do, as bits.
     byzantine: (bool, u64),
     /// Its keys begin with this number; a client that lies has keys of its own.
@@ -150,7 +152,7 @@ impl Client {
             }),
             leader_first: plan.tags.then_some(Span::from_millis(250)),
             keys_last: Span::from_millis(500),
-            faults: plan.survives(),
+            faults: plan.eras.map_or(plan.survives(), |first| first.faults().counted()),
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,
             // Where a rate is wanted, calls that wait long are not lost.
@@ -175,6 +177,7 @@ impl Client {
             seen: BTreeMap::new(),
             finals: (false, 0),
             used: None,
+            eras: plan.eras.is_some(),
             byzantine: (
                 plan.fault_model.may_lie(),
                 plan.liars.iter().fold(0, |bits, liar| bits | 1 << liar.who),
@@ -321,6 +324,8 @@ impl Client {
         // Where replicas may lie, one alone can be asked for what may be old only; all else is ordered.
         let one = byzantine && consistency == ReadConsistency::Weak && self.rng.chance(500);
         let ordered = byzantine && !one;
+        // Where eras end, a read that is asked as an old one may be answered as a strong one, with another meaning of its seq.
+        let consistency = if ordered && self.eras { ReadConsistency::Strong } else { consistency };
         let mut query = Vec::new();
         if list {
             query.push(LIST);

@@ -9,6 +9,7 @@ mod beginning;
 mod calm;
 mod dead;
 mod disks;
+mod eras;
 mod executor;
 mod focus;
 mod guest;
@@ -38,6 +39,8 @@ use beginning::plan_beginning;
 use dead::plan_dead;
 pub use disks::DiskFault;
 use disks::{plan_disks, spare_witnesses};
+pub use eras::EraKind;
+use eras::plan_eras;
 use executor::plan_executor;
 pub use executor::{ExecutorKind, SideBySide, Verifying};
 pub use focus::Focus;
@@ -267,6 +270,8 @@ pub enum Fault {
     },
     /// An operator asks the leader to raise the feature level.
     Raise,
+    /// An operator asks for the end of the era.
+    Era(EraKind),
     /// An operator asks the leader for another number of instances.
     Instances {
         /// How many.
@@ -417,6 +422,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// The faults that the cluster survives.
     pub fault_model: FaultModel,
+    /// The first era, if others may follow. Then `fault_model` and `protocol` are the strongest of any.
+    pub eras: Option<EraKind>,
     /// The replicas that lie.
     pub liars: Vec<Liar>,
     /// The tricks of the clients that lie; these are the last clients.
@@ -533,15 +540,17 @@ fn sizes(rng: &mut Rng) -> (usize, usize, usize) {
     )
 }
 
+/// How many members clusters usually have.
+const USUAL: [usize; 12] = [1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7];
+
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
+        let profile = &profile.with_eras();
         let (fault_model, protocol, focus) = (profile.model(), profile.protocol(), profile.focus_of(seed));
         let (profile, mut rng) = (&profile.with(focus, seed).of(protocol), Rng::of(seed, 1));
-        let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
-        let (founders, spares) = joiners(seed, profile, founders(seed, profile, usual));
-        let clients = rng.range(1, 4) as usize;
-        let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
+        let (founders, spares) = joiners(seed, profile, founders(seed, profile, rng.pick(&USUAL)));
+        let (clients, log, net) = (rng.range(1, 4) as usize, log_plan(&mut rng, profile), net_plan(&mut rng));
         let (heal_at, heartbeat) = (rng.range(2_000, 8_000) * MS, rng.pick(&[20, 50]));
         let election = heartbeat * rng.range(5, 8);
         // Those that lie close together split votes.
@@ -553,6 +562,7 @@ impl Plan {
             founders,
             protocol,
             fault_model,
+            eras: None,
             liars: Vec::new(),
             lying_clients: Vec::new(),
             lateness: None,
@@ -639,6 +649,7 @@ impl Plan {
         plan_workers(self, &mut Rng::of(seed, 9113));
         plan_oracle(self, profile, &mut Rng::of(seed, 9114));
         plan_executor(self, profile, &mut Rng::of(seed, 9115));
+        plan_eras(self, profile);
         self.adapts = profile.adapts.unwrap_or(Rng::of(seed, 9112).chance(250));
     }
 
@@ -655,7 +666,11 @@ impl Plan {
             self.rotation_in_words(),
             self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },
-            if self.lease.is_some() { " with leases" } else { "" },
+            match (self.lease, self.eras) {
+                (_, Some(_)) => " and other eras",
+                (Some(_), None) => " with leases",
+                (None, None) => "",
+            },
             self.clients,
             self.liars_in_words(),
             self.log.sync,

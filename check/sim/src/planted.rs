@@ -25,6 +25,8 @@ pub struct Bug {
     pub lanes: Lanes,
     /// Whether it is looked for where results are verified.
     pub verify: bool,
+    /// Whether it is looked for where eras end.
+    pub eras: bool,
 }
 
 /// Where the parts of replicas stand.
@@ -39,7 +41,7 @@ pub enum Lanes {
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, fault_model: None, focus: None, lanes: Lanes::AsDrawn, verify: false }
+    Bug { name, what, fault_model: None, focus: None, lanes: Lanes::AsDrawn, verify: false, eras: false }
 }
 
 const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
@@ -60,6 +62,11 @@ const fn few_are_slow(name: &'static str, what: &'static str) -> Bug {
 /// Where results are verified and replicas may lie about them.
 const fn verified(name: &'static str, what: &'static str) -> Bug {
     Bug { verify: true, ..byzantine(name, what) }
+}
+
+/// Where eras end.
+const fn eras(name: &'static str, what: &'static str) -> Bug {
+    Bug { eras: true, ..bug(name, what) }
 }
 
 const fn apart(name: &'static str, what: &'static str) -> Bug {
@@ -254,6 +261,10 @@ pub const BUGS: &[Bug] = &[
         ..bug("goes-on-ungranted", "one of a pair goes on alone without a grant of the oracle")
     },
     verified("rulings-unwatched", "nobody complains about a leader that orders no rulings"),
+    eras("era-ends-anywhere", "a replica goes on delivering behind the end of an era"),
+    eras("era-votes-count", "messages of another era count"),
+    eras("era-before-agreed", "a replica enters an era although nobody else has its state"),
+    eras("era-of-one", "a replica believes whatever one member says of a later era"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
 
@@ -264,6 +275,7 @@ impl Bug {
             fault_model: self.fault_model.or(profile.fault_model),
             focus: self.focus.or(profile.focus),
             verify: self.verify || profile.verify,
+            eras: self.eras || profile.eras,
             apart: if self.lanes == Lanes::Apart { Some(true) } else { profile.apart },
             moves: if self.lanes == Lanes::Moving { Some(true) } else { profile.moves },
             ..profile
@@ -308,5 +320,6 @@ pub fn line(found: &Found) -> String {
         Lanes::Apart => ", with `--apart true`",
         Lanes::Moving => ", with `--moves true`",
     };
-    format!("| `{}` | {} | `{checker}` | {seed}{focus}{lanes} |", found.bug.name, found.bug.what)
+    let eras = if found.bug.eras { ", with `--eras true`" } else { "" };
+    format!("| `{}` | {} | `{checker}` | {seed}{focus}{lanes}{eras} |", found.bug.name, found.bug.what)
 }

@@ -8,7 +8,7 @@ mod record;
 mod storage;
 
 use crate::late::Late;
-use crate::plan::Plan;
+use crate::plan::{EraKind, Plan};
 use crate::racy::Racy;
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
@@ -17,11 +17,14 @@ use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
 use quorate_execute::{Execution, ParallelService, Sequential, SessionLimits, Verified, Work};
 use quorate_log::{Log, SyncMode};
-use quorate_node::{Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits};
-use quorate_order::OrderConfig;
+use quorate_node::{
+    Effects, EraConfig, LevelConfig, NextEra, Node, NodeConfig, Recovered, Restoring, SeatLimits,
+};
+use quorate_order::{OrderConfig, Protocol};
 use quorate_reply::ReadLimits;
-use quorate_state::checkpoint::{Keeper, OpenError};
+use quorate_state::checkpoint::{Job, Keeper, OpenError, Report, Step};
 use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, MembershipId, ReplicaId, Span};
+use quorate_wire::{Administrators, Era, EraNotice};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,8 +80,19 @@ pub struct Replica {
     pub able: u32,
     /// The highest feature level that any of its programs supported.
     pub once_able: u32,
+    /// The era that it is in, if that is not the first: with what it entered.
+    pub era: Option<Box<Entered>>,
     /// How it joins, once that is known. A replica that is no founder does not start before.
     pub join: Option<Join>,
+}
+
+/// What a replica keeps of an era, beside the state with which it begins.
+#[derive(Clone, Debug)]
+pub struct Entered {
+    /// What it says of it.
+    pub notice: EraNotice,
+    /// The known lives of the members.
+    pub lives: BTreeMap<ReplicaId, u64>,
 }
 
 /// Why a replica can not start now.
@@ -95,18 +109,26 @@ pub enum NoStart {
 }
 
 /// How its instances agree.
-fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> OrderConfig {
+fn order_config(
+    plan: &Plan,
+    me: ReplicaId,
+    ids: Vec<ReplicaId>,
+    seed: u64,
+    era: Option<&Entered>,
+) -> OrderConfig {
     let (heartbeat, election_min, election_max) = plan.timing;
     let memory = plan.log.sync == SyncMode::Memory;
     // What can not be read back has to stay.
     let cache_bytes = if memory { 64 << 20 } else { plan.sizes.2 };
-    let lies = plan.fault_model.may_lie();
+    let (number, kind) = (number_of(era), kind_of(plan, era));
+    let survives = if plan.eras.is_some() { kind.faults().counted() } else { plan.survives() };
+    let lies = survives.may_lie();
     let keys = if lies { Keys::Keyed(Keyed::new(me, plan.seed)) } else { Keys::Trusting };
     OrderConfig {
-        faults: plan.survives(),
+        faults: survives,
         heavy: plan.heavy(),
         oracle: plan.oracle.is_some(),
-        cluster: CLUSTER,
+        cluster: Era::signed_as(CLUSTER, number),
         heartbeat: Span::from_millis(heartbeat),
         timeout: Span::from_millis(election_min),
         timeout_max: Span::from_millis(election_max),
@@ -120,11 +142,67 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
         cache_bytes,
         reload: !memory,
         keys,
-        ..OrderConfig::new(plan.protocol, me, ids, seed)
+        ..OrderConfig::new(kind.protocol, me, ids, seed)
+    }
+}
+
+/// The number of the era that a replica is in.
+fn number_of(era: Option<&Entered>) -> u64 {
+    era.map_or(1, |era| era.notice.era.number)
+}
+
+/// What that era is like.
+pub fn kind_of(plan: &Plan, era: Option<&Entered>) -> EraKind {
+    let first = EraKind { model: plan.fault_model, protocol: plan.protocol };
+    let Some(Entered { notice, .. }) = era else { return plan.eras.unwrap_or(first) };
+    let number = notice.era.protocol;
+    let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.row().number == number);
+    EraKind { model: notice.era.faults.model, protocol: protocol.unwrap_or_default() }
+}
+
+/// The eras, as the host of a replica knows them.
+fn era_config(plan: &Plan, ids: &[ReplicaId], era: Option<&Entered>) -> EraConfig {
+    if plan.eras.is_none() {
+        return EraConfig::only("this run has one era");
+    }
+    EraConfig {
+        number: number_of(era),
+        notice: era.map(|era| era.notice.clone()),
+        lives: era.map(|era| era.lives.clone()).unwrap_or_default(),
+        keys: ids.iter().map(|id| (*id, [id.number() as u8; 32])).collect(),
+        administrators: Some(crate::world::administrators(plan.seed)),
+        judge: Arc::new(|_| Ok(())),
     }
 }
 
 impl Replica {
+    /// Whether members may lie in the era that it is in.
+    pub fn may_lie(&self, plan: &Plan) -> bool {
+        kind_of(plan, self.era.as_deref()).model.may_lie()
+    }
+
+    /// The number of the era that it is in.
+    pub fn era_number(&self) -> u64 {
+        number_of(self.era.as_deref())
+    }
+
+    /// Its disk holds the state with which another era begins, and nothing else. The process is dead.
+    pub fn enter(&mut self, next: &NextEra) {
+        let (rng, files) = (Rng::of(self.storage.rng().number(), 3), Rng::of(self.storage.rng().number(), 4));
+        (self.storage, self.keeping) = (Storage::new(rng), Keeping::new(files));
+        let files = &mut self.keeping.files;
+        let (mut keeper, _) = Keeper::open(files, false).expect("an empty directory");
+        keeper.submit(Job::Install { image: next.image.clone() });
+        let mut written = false;
+        while !written {
+            let step = keeper.step(files);
+            written = keeper.reports().any(|report| matches!(report, Report::Written { .. }));
+            assert!(written || step != Step::Idle, "a checkpoint is written in an empty directory");
+        }
+        drop(files.take_published());
+        self.era = Some(Box::new(Entered { notice: next.notice.clone(), lives: next.lives.clone() }));
+    }
+
     /// A replica whose disk is empty, and whose program can do this feature level.
     pub fn new(mut rng: Rng, able: u32) -> Self {
         let files = Rng::of(rng.number(), 1);
@@ -143,12 +221,19 @@ impl Replica {
             halt: None,
             able,
             once_able: able,
+            era: None,
             join: None,
         }
     }
 
     /// The configuration of replica `who` in its life `life`.
-    pub fn config(plan: &Plan, who: usize, life: u32, join: Option<&Join>) -> NodeConfig {
+    pub fn config(
+        plan: &Plan,
+        who: usize,
+        life: u32,
+        join: Option<&Join>,
+        era: Option<&Entered>,
+    ) -> NodeConfig {
         let me = ReplicaId::new(who as u16 + 1);
         let founders: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
         let ids = join.map_or(founders, |join| join.members.clone());
@@ -162,7 +247,7 @@ impl Replica {
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
             signed_only: false,
-            administrators: plan.fault_model.may_lie().then(|| crate::world::administrators(plan.seed)),
+            administrators: administrators_of(plan, era),
             checks_away: plan.workers.map_or(ChecksAway::NONE, |workers| workers.checks),
             served_by_replicas: quorate_node::ServedByReplicas::ClientsAndOperators,
             members: match join {
@@ -170,9 +255,10 @@ impl Replica {
                 None => members,
             },
             incarnation: incarnation(me),
-            log_id: plan.seed ^ (who as u64) << 48,
+            log_id: plan.seed ^ (who as u64) << 48 ^ (number_of(era) - 1) << 32,
             log: plan.log.clone(),
-            order: order_config(plan, me, ids, seed),
+            era: era_config(plan, &ids, era),
+            order: order_config(plan, me, ids, seed, era),
             instances: plan.instances,
             links: plan.links_of(who, life),
             placement: plan.placement(),
@@ -180,12 +266,7 @@ impl Replica {
                 window: plan.window,
                 held_bytes_max: if plan.work.is_some() { 64 << 20 } else { 1 << 20 },
             },
-            admission: AdmissionLimits {
-                request_bytes_max: REQUEST_MAX,
-                batch_bytes: plan.admission.0,
-                queue_bytes_max: plan.admission.1,
-                cells_max: SESSION_CELLS,
-            },
+            admission: admission_of(plan),
             sessions: SessionLimits {
                 ttl: Span::from_millis(plan.sessions.0),
                 window: plan.sessions.1,
@@ -198,12 +279,7 @@ impl Replica {
             bytes_in_flight_max: plan.in_flight.1,
             frame_bytes_max: 1 << 20,
             handshake_time: Span::from_secs(2),
-            // As many replicas as there are connect over as many links at once.
-            seats: SeatLimits {
-                clients_max: plan.clients.max(64),
-                per_client_max: 64,
-                strangers_max: if plan.work.is_some() { 4096 } else { 64 },
-            },
+            seats: seats_of(plan),
             borders: plan.borders,
             log_bytes_max: plan.log_bytes_max,
             evidence: Vec::new(),
@@ -329,4 +405,27 @@ pub fn corrupt_since(node: &Node) -> Option<u64> {
 /// The life of a replica's data directory.
 pub fn incarnation(id: ReplicaId) -> Incarnation {
     Incarnation::new(0xd15c_0000 + u64::from(id.number()))
+}
+
+/// Who administers the cluster: somebody only where replicas may lie.
+fn administrators_of(plan: &Plan, era: Option<&Entered>) -> Option<Administrators> {
+    kind_of(plan, era).model.may_lie().then(|| crate::world::administrators(plan.seed))
+}
+
+fn admission_of(plan: &Plan) -> AdmissionLimits {
+    AdmissionLimits {
+        request_bytes_max: REQUEST_MAX,
+        batch_bytes: plan.admission.0,
+        queue_bytes_max: plan.admission.1,
+        cells_max: SESSION_CELLS,
+    }
+}
+
+/// As many replicas as there are connect over as many links at once.
+fn seats_of(plan: &Plan) -> SeatLimits {
+    SeatLimits {
+        clients_max: plan.clients.max(64),
+        per_client_max: 64,
+        strangers_max: if plan.work.is_some() { 4096 } else { 64 },
+    }
 }

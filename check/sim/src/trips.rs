@@ -177,6 +177,7 @@ impl Trip {
             founders: replicas,
             protocol: self.protocol,
             fault_model: self.fault_model,
+            eras: None,
             weighted: false,
             liars: Vec::new(),
             lying_clients: Vec::new(),

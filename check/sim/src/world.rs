@@ -315,6 +315,11 @@ impl World {
         called.map(|done| done.ret.unwrap_or(self.time.now()) - done.call).max().unwrap_or(0)
     }
 
+    /// How many eras were entered by honest replicas.
+    pub fn eras(&self) -> usize {
+        self.judge.eras()
+    }
+
     /// The highest view of the first instance that any replica is in.
     pub fn view(&self) -> u64 {
         let nodes = self.cluster.replicas.iter().filter_map(|replica| replica.node.as_ref());

@@ -108,6 +108,7 @@ impl BeginningArgs {
             oracle: self.oracle.clone().of(order.fault_model)?,
             order,
             certificates: (!self.plain).then_some(DAYS),
+            signing: false,
             made_by,
         };
         Ok(Beginning { plan, is_local })

@@ -62,6 +62,9 @@ pub(crate) struct Args {
     order: OrderArgs,
     #[command(flatten)]
     oracle: OracleArgs,
+    /// Make keys for replicas and an administrator also where replicas only crash: with them the cluster can survive lies later (`quorate faults set`)
+    #[arg(long)]
+    signing: bool,
     #[command(flatten)]
     set: SetArgs,
     /// How long the certificates of replicas and clients are good for
@@ -89,6 +92,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         oracle,
         days,
         plain,
+        signing,
         ..
     } = args;
     // One's own has no front, as the key-value store has none.
@@ -115,6 +119,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         pillars: None,
         placement: None,
         order,
+        signing,
         certificates,
         oracle,
         made_by,

@@ -17,6 +17,7 @@ mod drain;
 mod env;
 mod etcd;
 mod evidence;
+mod faults;
 mod fronts;
 mod health;
 mod init;
@@ -87,6 +88,7 @@ enum Command {
     Member(member::Args),
     Upgrade(upgrade::Args),
     Instances(instances::Args),
+    Faults(faults::Args),
     Lanes(lanes::Args),
     Backup(backup::Args),
     Etcd(etcd::Args),
@@ -134,6 +136,7 @@ fn main() -> ExitCode {
         Command::Member(args) => member::run(args),
         Command::Upgrade(args) => upgrade::run(args),
         Command::Instances(args) => instances::run(args),
+        Command::Faults(args) => faults::run(args),
         Command::Lanes(args) => lanes::run(&args),
         Command::Backup(args) => backup::run(args),
         Command::Etcd(args) => etcd::run(args),

@@ -8,6 +8,7 @@ use quorate_command::parent::die_with_parent;
 use quorate_command::print;
 use quorate_lab::{hurt, lies, slow};
 use quorate_runtime::{MonotonicClock, Options, Reloader, Replica, StartError, Stopper};
+use quorate_types::Halt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let fronts = Fronts::read(&config, place).map_err(|why| Failure::usage(why.to_string()))?;
     let ways = Ways::default();
     let service = services::service(&config.service, &ways)?;
-    let own = config.clone();
+    // Fronts are clients of the era that is in force.
+    let own = config.in_force().map_err(|why| Failure::new(why.to_string()))?;
     let (cluster, replica) = (config.cluster.clone(), config.replica);
     let oracle = config.oracle.as_ref().map(quorate_oracle::of).transpose();
     let oracle = oracle.map_err(|why| Failure::usage(format!("oracle: {why}")))?;
@@ -128,9 +130,27 @@ pub(crate) fn run(args: Args) -> Outcome {
     obey_signals(signals, running.stopper(), running.reloader(), levels)?;
     let ended = running.join();
     drop(fronts);
+    if let Err(Halt::EraBegins { number }) = ended {
+        tracing::info!("era {number} begins: this program starts itself again");
+        return Err(begin_anew());
+    }
     ended.map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the program again in this process, with the same arguments. Gives why that failed.
+fn begin_anew() -> Failure {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(why) => return Failure::new(format!("this program does not find itself: {why}")),
+    };
+    let mut again = std::process::Command::new(program);
+    let mut arguments = std::env::args_os();
+    if let Some(own_name) = arguments.next() {
+        again.arg0(own_name);
+    }
+    Failure::new(format!("this program can not start itself again: {}", again.args(arguments).exec()))
 }
 
 /// Handles signals: SIGHUP reads certificates, SIGUSR1 logs more, SIGUSR2 logs as at the start; the first other signal stops the replica.

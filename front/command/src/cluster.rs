@@ -46,6 +46,8 @@ pub struct Cluster {
     pub membership: Option<MembershipId>,
     /// The public keys of members that are known.
     pub keys: BTreeMap<ReplicaId, [u8; 32]>,
+    /// The number of the era that this is about.
+    pub era: u64,
     /// Which faults its replicas may have.
     pub fault_model: FaultModel,
     /// How many replicas may be faulty, if fewer than the number of members allows.
@@ -97,13 +99,14 @@ impl Cluster {
     /// The cluster of this `client.toml`, which lies in this directory.
     pub fn of(file: ClientFile, directory: PathBuf) -> Self {
         let ClientFile { cluster: id, members, learners, membership, keys, fault_model, .. } = file;
-        let ClientFile { faults, weighted, authentication, tls, .. } = file;
+        let ClientFile { faults, weighted, authentication, tls, era, .. } = file;
         Self {
             id,
             members,
             learners,
             membership,
             keys,
+            era,
             fault_model,
             faults,
             weighted,
@@ -133,13 +136,14 @@ impl Cluster {
     pub fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
         let (learners, keys) = (self.learners.clone(), self.keys.clone());
-        let Self { id, membership, fault_model, faults, weighted, authentication, .. } = *self;
+        let Self { id, membership, era, fault_model, faults, weighted, authentication, .. } = *self;
         ClientFile {
             cluster: id,
             members,
             learners,
             membership,
             keys,
+            era,
             fault_model,
             faults,
             weighted,

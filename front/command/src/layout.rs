@@ -130,6 +130,8 @@ pub struct Plan {
     pub placement: Option<PlacementChoice>,
     /// How the replicas agree.
     pub order: OrderChoice,
+    /// Whether replicas and an administrator get keys although nothing is signed yet: for an era in which replicas may lie.
+    pub signing: bool,
     /// The oracle, where few replicas are slow; paths begin in a replica's directory.
     pub oracle: Option<OracleConfig>,
     /// How long certificates are valid, in days; `None`: connections are plain.
@@ -218,12 +220,12 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     check_members(plan)?;
     let id = origin.cluster;
     let mut lives = Vec::new();
+    let signs = plan.order.fault_model.may_lie() || plan.signing;
     for _ in &plan.members {
-        let signs = plan.order.fault_model.may_lie();
         let key = signs.then(random::secret).transpose()?.map(SigningKey::new);
         lives.push(Life { incarnation: Incarnation::new(random::number()?), key });
     }
-    let administrator = plan.order.fault_model.may_lie().then(|| make_administrator(dir)).transpose()?;
+    let administrator = signs.then(|| make_administrator(dir)).transpose()?;
     let office = plan.certificates.map(|_| Office::create(&dir.join(AUTHORITY), id)).transpose()?;
     for ((replica, address), life) in plan.members.iter().zip(&lives) {
         let place = replica_directory(dir, *replica);
@@ -268,6 +270,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
         learners: Vec::new(),
         membership,
         keys,
+        era: 1,
         fault_model,
         faults,
         weighted,

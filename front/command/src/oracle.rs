@@ -124,6 +124,7 @@ pub fn make_own(path: &Path, own: Own) -> Outcome<OracleConfig> {
         order: OrderChoice::default(),
         oracle: None,
         certificates: own.certificates,
+        signing: false,
         made_by: own.made_by,
     };
     let cluster = layout::make(&path.join(OWN), &plan)?;

@@ -58,7 +58,7 @@ pub enum AuthenticationWord {
 
 /// A fault model of a cluster, on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ModelWord {
+pub enum ModelWord {
     /// Replicas stop and come back
     Crash,
     /// Up to a third of them do anything at all; needs four replicas or more
@@ -71,8 +71,10 @@ enum ModelWord {
 
 /// How many faults, on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FaultsWord {
+pub enum FaultsWord {
+    /// So many.
     Count(u32),
+    /// Those of the Visigoth model.
     Numbers(Visigoth),
 }
 
@@ -160,6 +162,11 @@ impl From<FaultModelWord> for FaultModel {
 }
 
 impl ModelArgs {
+    /// As if these words had been given.
+    pub const fn of(model: ModelWord, faults: Option<FaultsWord>) -> Self {
+        Self { fault_model: Some(model), faults }
+    }
+
     /// The fault model, if one is given.
     ///
     /// # Errors

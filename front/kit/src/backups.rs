@@ -111,6 +111,7 @@ pub(crate) fn of_member(
         keys: [].into(),
         fault_model: config.fault_model,
         faults: config.faults,
+        era: 1,
         weighted: !config.heavy.is_empty(),
         // It sends only an operator's requests.
         authentication: Authentication::Links,

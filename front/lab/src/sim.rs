@@ -127,6 +127,9 @@ pub struct Args {
     /// 4 and more where replicas crash, 5 and more where they lie
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set)]
     weighted: bool,
+    /// Whether eras end: operators choose other faults and protocols while a cluster of four works, and one replica lies wherever that is survived
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set, conflicts_with_all = ["protocol", "changes", "resizes", "upgrades", "verify", "weighted", "focus", "durability"])]
+    eras: bool,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -365,6 +368,7 @@ fn options(args: Args) -> Outcome<Options> {
         executor: executor_of(args.executor),
         oracle: args.oracle,
         weighted: args.weighted,
+        eras: args.eras,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(sync_mode),

@@ -41,7 +41,7 @@ fn attest(node: &Node, of: (Seq, Digest)) -> Result<(MembershipId, Signature), &
     if let Some(key) = membership.and_then(|membership| membership.get(me)?.key) {
         auth.know(me, number, &key);
     }
-    match auth.sign(&checkpoint_statement(config.order.cluster, number, of)) {
+    match auth.sign(&checkpoint_statement(config.members.cluster(), number, of)) {
         Signature::NONE => {
             Err("it lacks the secret key with which it has to sign: see `quorate member rekey`")
         }

@@ -1,5 +1,6 @@
 //! The configuration of a node at its start.
 
+use crate::eras::EraConfig;
 use crate::gate::{Found, SeatLimits};
 use crate::keeping::BorderConfig;
 use crate::lanes::Placement;
@@ -11,7 +12,7 @@ use quorate_log::LogConfig;
 use quorate_order::OrderConfig;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, Incarnation, Span};
-use quorate_wire::Administrators;
+use quorate_wire::{Administrators, Era};
 
 /// The configuration of one replica.
 #[derive(Clone, Debug)]
@@ -84,8 +85,19 @@ pub struct NodeConfig {
     pub serve: ServeLimits,
     /// Feature levels.
     pub level: LevelConfig,
+    /// The era.
+    pub era: EraConfig,
     /// The seed of all randomness of this node.
     pub seed: u64,
+}
+
+impl NodeConfig {
+    /// Sets the era that this replica is in. What is signed there counts in no other one, and its log is no other one's.
+    pub fn begin_era(&mut self, era: EraConfig) {
+        self.order.cluster = Era::signed_as(self.members.cluster(), era.number);
+        self.log_id ^= (era.number - 1) << 32;
+        self.era = era;
+    }
 }
 
 /// The largest frame before the handshake. A hello is far smaller.

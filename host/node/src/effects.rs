@@ -1,5 +1,6 @@
 //! The inputs and effects of a node.
 
+use crate::eras::NextEra;
 use crate::keeping::SegmentScrub;
 use crate::lanes::Part;
 use crate::status::NodeStatus;
@@ -277,6 +278,9 @@ pub enum Effect {
     },
     /// Tell the operator.
     Event(Event),
+    /// Another era begins: make this state durable in a place of its own, give up what was before, and start anew from it. The node does
+    /// nothing more.
+    EnterEra(Box<NextEra>),
     /// Stop this replica: its disk can not be trusted, or going on would be wrong.
     Halt(Halt),
 }
@@ -292,6 +296,11 @@ pub enum Event {
         leader: Option<ReplicaId>,
         /// The instance, if there are several.
         instance: Option<InstanceId>,
+    },
+    /// An era ends, or another one is entered.
+    Era {
+        /// What happens, in words.
+        text: String,
     },
     /// A member refuses our connection.
     RefusedBy {

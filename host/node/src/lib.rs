@@ -6,7 +6,7 @@
 //! A replica is made of parts, each of which is stepped alone (docs/decisions/0035).
 //! `gate/` has the connections. The intake of stage 2 (path/2-admit) has the requests of clients where replicas may lie. Each `group/` has
 //! one instance of the ordering protocol. `journal/` has the log. `engine/` has the global log, execution, time, reads and replies.
-//! `keeping/` has checkpoints and transfer. `guide/` sends clients to instances, `leading/` decides which replica leads which instance, and
+//! `eras/` ends an era and begins the next one. `keeping/` has checkpoints and transfer. `guide/` sends clients to instances, `leading/` decides which replica leads which instance, and
 //! `reconfigure/` has the membership.
 //! `pipeline.rs` says which part takes which input, and in which order; `together.rs` has the operations that take several parts.
 //!
@@ -18,8 +18,10 @@
 mod attesting;
 mod config;
 mod costs;
+mod delivering;
 mod effects;
 mod engine;
+mod eras;
 mod gate;
 mod group;
 mod guide;
@@ -46,6 +48,7 @@ mod witness;
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, OracleWork, Unneeded};
+pub use eras::{EraConfig, JudgeEra, NextEra};
 pub use gate::{Access, ConnClass, Found, Permissions, SeatLimits};
 pub use group::{Bridge, Bridges, Inbox, Mail, OwnLane, Reports};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
@@ -55,12 +58,12 @@ pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use reconfigure::LevelConfig;
 pub use recovered::Recovered;
-pub use report::{draft, memberships_in_force};
+pub use report::{draft, draft_era, memberships_in_force};
 pub use restoring::Restoring;
 pub use status::{
-    AdministrationStatus, CheckpointStatus, GrantStatus, InstanceStatus, InstancesStatus, LevelStatus,
-    LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus,
-    SeatsStatus, SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
+    AdministrationStatus, CheckpointStatus, EraStatus, GrantStatus, InstanceStatus, InstancesStatus,
+    LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus, NodeStatus,
+    PeerStatus, SeatsStatus, SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
 };
 pub use system::{InstancePart, System};
 pub use witness::{Moment, Sealed, Witness};

@@ -2,8 +2,11 @@
 //! inputs and the order of a turn; `together.rs` has the operations that take several parts.
 
 use crate::config::NodeConfig;
+use crate::delivering;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Answerers, Engine};
+use crate::eras;
+use crate::eras::Eras;
 use crate::gate::{self, Access, Change, Conn, ConnClass, Gate};
 use crate::group::{self, Admitting, Bridges, FIRST, Group, Groups, Locally, OwnLanes, Pace, role_of};
 use crate::guide::{self, Guide};
@@ -12,7 +15,7 @@ use crate::keeping::{In, Keeping, Why};
 use crate::lanes::Part;
 use crate::leading::Leading;
 use crate::memos::Memos;
-use crate::reconfigure::{Reconfigure, level_record};
+use crate::reconfigure::Reconfigure;
 use crate::report;
 use crate::rulings::{self, Due, Rulings};
 use crate::status::NodeStatus;
@@ -20,7 +23,7 @@ use quorate_admit::{Intake, KnownMember};
 use quorate_execute::{Agreed, Executor, Publisher, Worked};
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
-use quorate_order::{Input as OrderInput, Nature, visigoth::OracleAnswer};
+use quorate_order::{Input as OrderInput, visigoth::OracleAnswer};
 use quorate_types::{
     ClientId, ConnId, Halt, InstanceId, MembershipId, ReplicaId, Room, Time, Trust, View, planted,
 };
@@ -44,11 +47,12 @@ macro_rules! look {
         look!($node, guide { config, groups, engine, gate })
     };
     ($node:expr, leading) => {
-        look!($node, leading { config, nature, groups, engine, gate, journal, keeping })
+        look!($node, leading { config, groups, engine, gate, journal, keeping })
     };
     ($node:expr, keeping) => {
         crate::keeping::Look {
             config: &$node.config,
+            eras: &$node.eras,
             groups: &$node.groups,
             engine: &$node.engine,
             journal: &$node.journal,
@@ -56,7 +60,7 @@ macro_rules! look {
         }
     };
     ($node:expr, reconfigure) => {
-        look!($node, reconfigure { config, groups, engine, gate, keeping, journal, leading, rulings })
+        look!($node, reconfigure { config, groups, engine, gate, keeping, journal, leading, rulings, eras })
     };
     ($node:expr, $part:ident { $($field:ident),+ }) => {
         crate::$part::Look { $($field: &$node.$field),+ }
@@ -67,8 +71,6 @@ pub(crate) use look;
 /// One replica: all stages and all instances, without I/O.
 pub struct Node {
     pub(crate) config: NodeConfig,
-    /// The properties of the configured protocol.
-    pub(crate) nature: Nature,
     pub(crate) gate: Gate,
     pub(crate) intake: Intake,
     /// The groups of instances 1, 2, ...
@@ -79,6 +81,7 @@ pub struct Node {
     pub(crate) leading: Leading,
     pub(crate) reconfigure: Reconfigure,
     pub(crate) keeping: Keeping,
+    pub(crate) eras: Eras,
     pub(crate) journal: Journal,
     pub(crate) rulings: Rulings,
     pub(crate) memos: Memos,
@@ -93,6 +96,11 @@ impl Node {
         self.gate.permit(access);
     }
 
+    /// The number of the era that this replica is in, and of the next one if this one is over.
+    pub fn era(&self) -> (u64, Option<u64>) {
+        (self.config.era.number, self.eras.next().map(|(era, _)| era.number))
+    }
+
     /// Sets where the final state is published for readers on other threads.
     pub fn publish_to(&mut self, publisher: Box<dyn Publisher>) {
         self.engine.publish_to(publisher);
@@ -101,7 +109,7 @@ impl Node {
     /// Gives the pillars of all instances lanes of their own, which the host steps. Before [`Self::start`].
     pub fn bridge(&mut self, bridges: Box<dyn Bridges>) {
         self.config.placement.groups = true;
-        let (me, pace) = (self.config.members.me(), Pace::of(&self.config, &self.nature));
+        let (me, pace) = (self.config.members.me(), Pace::of(&self.config, &self.config.order.nature()));
         let (patience, seed) = (self.config.order.patience(), self.config.seed);
         let protocol = self.config.order.protocol;
         self.groups.stand_apart(OwnLanes { me, pace, patience, protocol, seed, bridges });
@@ -214,41 +222,6 @@ impl Node {
     }
 }
 
-/// Levels.
-impl Node {
-    /// The cluster works at another level from now on, as was executed. The level is taken even if this program can not do it: what it
-    /// executes until it halts is wrong, but must not pass for the lower level.
-    pub(crate) fn begin_level(&mut self, level: u32, out: &mut Effects) {
-        self.take_level(level);
-        if let Err(halt) = self.config.level.check(level) {
-            return out.push(Effect::Halt(halt));
-        }
-        out.event(Event::Level { level, begun: false });
-        self.note_level();
-    }
-
-    /// A checkpoint was installed, which has a level.
-    pub(crate) fn set_level(&mut self, level: u32) {
-        self.take_level(level);
-        self.note_level();
-    }
-
-    fn take_level(&mut self, level: u32) {
-        self.config.level.cluster = level;
-        let own = planted("service-level-by-own-binary");
-        self.engine.set_level(if own { self.config.level.highest } else { level });
-    }
-
-    /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record; then an older
-    /// program stops when it hears of the level.
-    fn note_level(&mut self) {
-        let level = self.level();
-        if self.reconfigure.is_unnoted(level) && self.journal.note(level_record(level)).is_ok() {
-            self.reconfigure.noted(level);
-        }
-    }
-}
-
 /// Connections.
 impl Node {
     /// Steps the gate.
@@ -306,6 +279,7 @@ impl Node {
             }
         }
         if let Some(Conn::Client(_)) = self.gate.peers().conn(conn) {
+            eras::tell_era(self, conn, out);
             self.tell_client(conn, out);
         }
     }
@@ -449,7 +423,7 @@ impl Node {
     /// Workers ran commands: more may be final, and delivered.
     pub(crate) fn on_worked(&mut self, now: Time, done: Worked, out: &mut Effects) {
         self.engine.worked(done);
-        self.deliver(now, out);
+        delivering::deliver(self, now, out);
         self.after_order(now, out);
     }
 
@@ -630,7 +604,7 @@ impl Node {
     /// When to order a batch that carries only the time, if this replica has to.
     pub(crate) fn tick_at(&self) -> Option<Time> {
         // There is mostly no deadline; then nothing else is asked.
-        let at = self.engine.tick_at()?;
+        let at = self.engine.tick_at().filter(|_| !self.eras.has_ended())?;
         (self.groups.first().is_idle(self.engine.merge()) && self.journal.log().has_room()).then_some(at)
     }
 
@@ -650,7 +624,8 @@ impl Node {
 
     /// When to call again with [`crate::Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
-        let answers = self.keeping.sound().then(|| self.engine.put_off_deadline()).flatten();
+        let reads = self.keeping.sound() && !self.eras.has_ended();
+        let answers = reads.then(|| self.engine.put_off_deadline()).flatten();
         [
             self.groups.iter().filter_map(Group::deadline).min(),
             self.leading.deadline(&look!(self, leading)),
@@ -661,10 +636,11 @@ impl Node {
             answers,
             self.journal.deadline(),
             self.keeping.deadline(),
+            self.eras.deadline(),
             self.journal.disk().stalls_at(),
             self.reconfigure.deadline(&self.config.level),
             self.tick_at(),
-            self.engine.overdue_at(self.now),
+            self.engine.overdue_at(self.now).filter(|_| !self.eras.has_ended()),
             self.intake.deadline(),
             self.rulings.deadline(),
             self.engine.verified().filter(|verified| verified.has_tokens()).map(|_| self.now),
@@ -693,6 +669,7 @@ impl Node {
     pub fn member_at(&self, conn: ConnId) -> Option<ReplicaId> {
         match self.gate.own_peers().conn(conn)? {
             Conn::Dialed { replica, .. } | Conn::To(replica, _) | Conn::From(replica, _) => Some(replica),
+            Conn::Across(replica) | Conn::ToAcross(replica) => Some(replica),
             Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => None,
         }
     }

@@ -2,8 +2,10 @@
 //! A request passes from the gate through the intake to a group, goes to the journal as a record, is decided and goes to the engine, and
 //! leaves through the gate as a reply (ARCHITECTURE.md, "Life of a request").
 
+use crate::delivering;
 use crate::effects::{Effect, Effects, Event, Input, OracleWork, Unneeded};
 use crate::engine;
+use crate::eras;
 use crate::gate::{Arrived, Asks, Change, In as At, Said, Says};
 use crate::group::{self, FIRST};
 use crate::keeping::{self, In};
@@ -14,8 +16,8 @@ use crate::reconfigure::{self, Reconfigure};
 use quorate_admit as intake;
 use quorate_merge::RecordIndex;
 use quorate_order::{Effect as OrderEffect, Input as OrderInput};
-use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, Time};
-use quorate_wire::{Batch, ClientMessage, FrameKind, OutFrame, SystemCommand, write_position};
+use quorate_types::{ClientId, ConnId, ReplicaId, Time};
+use quorate_wire::{ClientMessage, FrameKind, OutFrame, write_position};
 
 /// Inputs, and the parts that take them.
 impl Node {
@@ -75,6 +77,7 @@ impl Node {
             }
             Arrived::Member(from, says) => self.on_member(now, (conn, from), says, out),
             Arrived::Members(members) => self.reconfigure.told(members, &self.config),
+            Arrived::Across(from, says) => eras::on_across(self, now, from, says, out),
             Arrived::Client(client, message) => self.on_client(now, (conn, client), message, out),
             Arrived::Operator(asks) => self.on_operator(now, conn, asks, out),
             Arrived::Wrong(why) => self.reject(now, conn, why, out),
@@ -174,7 +177,7 @@ impl Node {
     /// Ends a turn, when everything that arrived at once was handed in: batches are sealed, reads are grouped, replies leave and blocks are
     /// written. Nothing here runs per command.
     pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
-        self.execute(now, out);
+        delivering::execute(self, now, out);
         self.verify(now, out);
         self.end_intake(now, out);
         self.wake_waiting(now, out);
@@ -185,7 +188,7 @@ impl Node {
         self.ask_for_reads(now, out);
         self.fill(now, out);
         self.reconfigure(now, out, |part, look, outs| part.tell_caught_up(look, outs));
-        self.execute(now, out);
+        delivering::execute(self, now, out);
         self.run_reads(now);
         self.engine.send_replies(out);
         let (guide, look) = self.guide();
@@ -194,12 +197,13 @@ impl Node {
         self.engine.end_turn(out);
         self.journal.end_turn(now, out);
         self.lead(now, leading::In::TurnEnd, out);
+        eras::look_at_eras(self, now, out);
         self.journal.sync_later(now);
     }
 
     /// Tells the parts that time passed, in this order.
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
-        self.finish_late(now, out);
+        delivering::finish_late(self, now, out);
         self.dial(now, out);
         self.after_connections(now, out);
         if self.groups.on_deadline(now) {
@@ -255,6 +259,8 @@ impl Node {
                     self.lead(now, leading::In::Lost(replica), out);
                 }
                 Change::Joined(replica) => self.connect(now, replica),
+                Change::Across(replica) => eras::met_across(self, now, replica, out),
+                Change::CutAcross(replica) => eras::step_eras(self, now, eras::In::Down(replica), out),
                 Change::Cut(replica, _) => self.disconnect(now, replica, change),
             }
             self.after_order(now, out);
@@ -303,7 +309,7 @@ impl Node {
             }
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
             OrderEffect::Decided { slot, batch } => match self.engine.takes(now, (id, slot), batch) {
-                Ok(()) => self.deliver(now, out),
+                Ok(()) => delivering::deliver(self, now, out),
                 Err(halt) => out.push(Effect::Halt(halt)),
             },
             OrderEffect::Proposed { slot, view, batch } => self.engine.proposed(id, slot, view, batch),
@@ -352,41 +358,6 @@ impl Node {
             group::Out::Wake(at) => self.wake(now, at),
             group::Out::CloseVolumes => self.close_volumes(),
         }
-    }
-
-    /// The engine delivered a batch: everything takes effect that follows from the order alone. The batch may be executed later.
-    pub(crate) fn delivered(
-        &mut self,
-        now: Time,
-        (seq, id, settled): (Seq, InstanceId, bool),
-        batch: &Batch,
-        out: &mut Effects,
-    ) {
-        let (merge, me) = (self.engine.merge(), self.config.members.me());
-        let led = self.groups.of(id).map(|group| (group.view(), group.proposed(merge, me)));
-        self.engine.gives((seq, id), led.unwrap_or_default(), now, batch);
-        if let Some(command) = SystemCommand::of(batch) {
-            self.reconfigure(now, out, |part, look, outs| part.executed(look, command, outs));
-        }
-        self.learn_time(now);
-        let (bytes, asks) = (batch.bytes().len() as u64, batch.header().border);
-        self.keep(now, In::Delivered { seq, bytes, asks, settled }, out);
-    }
-
-    /// A batch of an instance is executed and final: the parts that wait for its outcome are told.
-    pub(crate) fn executed(&mut self, id: InstanceId, proposed: bool) {
-        let me = self.config.members.me();
-        if let Some(group) = self.groups.of_mut(id) {
-            group.answered(self.engine.outcomes(), me);
-        }
-        // The results of a diverged replica are wrong: its clients get their replies from other replicas.
-        if !self.keeping.has_diverged() {
-            let answerers = self.answerers();
-            self.engine.reply(proposed, answerers);
-        }
-        let outcomes = self.engine.outcomes().iter();
-        self.intake.executed(outcomes.map(|done| (done.opening, done.session, done.number, done.status)));
-        self.guide.executed(self.groups.len(), &self.engine);
     }
 
     /// Steps the part that decides which replica leads which instance, and carries out its effects.
@@ -442,8 +413,9 @@ impl Node {
             reconfigure::Out::Changed(now) => self.engine.members_changed(now),
             reconfigure::Out::MeetBorders => self.meet_borders(),
             reconfigure::Out::ChangeInstances(count) => self.change_instances(now, count, out),
-            reconfigure::Out::Level(level) => self.begin_level(level, out),
+            reconfigure::Out::Level(level) => delivering::begin_level(self, level, out),
             reconfigure::Out::OrderBorder => self.keeping.order_border(),
+            reconfigure::Out::EndEra(era) => eras::end_era(self, now, era, out),
             reconfigure::Out::Spread(signed) => {
                 self.gate.tell_all(&self.config.members, &signed.frame(), out)
             }

@@ -6,15 +6,15 @@ use crate::node::{Node, look};
 use crate::problems::Situation;
 use crate::reconfigure::Plan;
 use crate::status::{
-    GrantStatus, InstanceStatus, InstancesStatus, LatencyStatus, LogStatus, MemberStatus, NodeStatus,
-    PeerStatus, SeatsStatus, SmallQuorumsStatus, SuspectStatus, VerificationStatus,
+    EraStatus, GrantStatus, InstanceStatus, InstancesStatus, LatencyStatus, LogStatus, MemberStatus,
+    NodeStatus, PeerStatus, SeatsStatus, SmallQuorumsStatus, SuspectStatus, VerificationStatus,
 };
 use quorate_admit::Suspect;
 use quorate_log::SyncMode;
 use quorate_order::Status as OrderStatus;
 use quorate_order::visigoth::SmallQuorums;
 use quorate_types::{InstanceId, ReplicaId, Time};
-use quorate_wire::{MemberRequest, Memberships};
+use quorate_wire::{AdminCommand, FaultsRequest, MemberRequest, Memberships};
 use std::sync::Arc;
 
 /// How results are verified.
@@ -43,6 +43,14 @@ fn verification(node: &Node) -> Option<VerificationStatus> {
 /// Why it can not be now.
 pub fn draft(node: &Node, request: &MemberRequest) -> Result<(u64, Memberships), String> {
     Plan::new(&node.reconfigure, &look!(node, reconfigure)).drafted(request)
+}
+
+/// What the command would be that ends the era at this replica, for administrators to sign, and its number.
+///
+/// # Errors
+/// Why it can not be now.
+pub fn draft_era(node: &Node, request: &FaultsRequest) -> Result<(u64, AdminCommand), String> {
+    Plan::new(&node.reconfigure, &look!(node, reconfigure)).drafted_era(request)
 }
 
 /// The memberships in force in a replica's instances, as far back as their logs know them.
@@ -82,6 +90,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
             .collect(),
         membership: plan.membership_status(),
         level: plan.level_status(),
+        era: era(node),
         checkpoints: node.keeping.status(node.now),
         requests: counts.requests,
         batches: counts.batches,
@@ -97,6 +106,22 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         held_back: node.intake.held_back(),
         latencies: LatencyStatus { ordered: *node.engine.ordered(), written: *node.journal.disk().took() },
         peers,
+    }
+}
+
+fn era(node: &Node) -> EraStatus {
+    let (order, config) = (&node.config.order, &node.config.era);
+    let began = config.notice.as_ref().map(|notice| notice.began.number());
+    let faults = config.notice.as_ref().map(|notice| notice.era.faults);
+    let model = faults.map(|faults| faults.model.to_string());
+    EraStatus {
+        number: config.number,
+        protocol: order.protocol.name(),
+        model: model.unwrap_or_else(|| if order.faults.may_lie() { "byzantine" } else { "crash" }.into()),
+        faults: node.trust().faults(),
+        may_lie: order.faults.may_lie(),
+        began,
+        ends: node.era().1,
     }
 }
 

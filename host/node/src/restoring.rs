@@ -2,6 +2,7 @@
 
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
+use crate::eras::Eras;
 use crate::gate::{Gate, Lives};
 use crate::group::FIRST;
 use crate::group::{Admitting, BORN, Birth, Group, Groups, born, index_of, new_instance};
@@ -81,7 +82,7 @@ impl Restoring {
             Some(system) => restored(&config, &mut volumes, system, &merge, recovered.outdated)?,
             None => (1..=config.instances).map(|id| new_instance(&config, &mut volumes, id, 0)).collect(),
         };
-        let (lives, levels) = (Lives::default(), Levels::default());
+        let (lives, levels) = (Lives::of_era(config.era.lives.clone()), Levels::default());
         Ok(Self {
             config,
             volumes,
@@ -230,17 +231,14 @@ impl Restoring {
             mut config, volumes, groups, others, merge, recovered, system, trimmed, mut memos, ..
         } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
-        let mut from = None;
-        if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
-            restore_image(&mut executor, system, image)?;
-            let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
-            from = Some(keeping::Origin { seq, border, bytes, time: executor.time() });
-        }
+        let from = begin_from(&mut executor, system.as_ref(), &recovered)?;
         // If the checkpoint is damaged, its level comes with the fetched one.
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
         executor.set_level(config.level.cluster);
+        let ended = system.as_ref().and_then(|system| system.eras.next.clone());
+        let ended = ended.zip(recovered.image.clone().filter(|_| recovered.damaged.is_none()));
         let records = system.as_ref().map(System::records);
         let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
         // A replica that still waits for an instance that is asleep must get the checkpoint in which it fell asleep.
@@ -249,6 +247,9 @@ impl Restoring {
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes).seen(witness.is_some());
         let mut engine = Engine::new(&engine_config(&config), merge, execution(executor));
         engine.is_seen_by(witness);
+        if ended.is_some() {
+            engine.stop();
+        }
         memos.recall(&journal, engine.verified_mut());
         let left = Left {
             durable: recovered.durable,
@@ -271,13 +272,13 @@ impl Restoring {
             intake: crate::intake::intake(&config),
             leading: Leading::default(),
             keeping: Keeping::new(&config, left),
+            eras: Eras::new(&config.era, ended),
             now: Time::ZERO,
             groups: Groups::new(groups, others, engine.merge().generation()),
             engine,
             guide: Guide::default(),
             reconfigure: Reconfigure::new(roster, levels, &config),
             journal,
-            nature: config.order.nature(),
             config,
         };
         for at in 0..node.groups.len() {
@@ -286,6 +287,20 @@ impl Restoring {
         node.meet_borders();
         Ok(node)
     }
+}
+
+/// Takes the state of the newest checkpoint, unless it is damaged.
+fn begin_from(
+    executor: &mut Executor,
+    system: Option<&System>,
+    recovered: &Recovered,
+) -> Result<Option<keeping::Origin>, Halt> {
+    let (Some(system), None, Some(image)) = (system, &recovered.damaged, &recovered.image) else {
+        return Ok(None);
+    };
+    restore_image(executor, system, image)?;
+    let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
+    Ok(Some(keeping::Origin { seq, border, bytes, time: executor.time() }))
 }
 
 /// What is known of results at the beginning; nothing where they are not verified.

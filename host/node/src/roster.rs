@@ -23,7 +23,7 @@ pub(crate) mod administration;
 pub(crate) use administration::{Administration, Signatures};
 
 use quorate_types::{MembershipId, ReplicaId, planted};
-use quorate_wire::{Member, Membership, Memberships, SystemCommand};
+use quorate_wire::{Era, Member, Membership, Memberships, SystemCommand};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -187,8 +187,15 @@ impl Roster {
             | SystemCommand::Instances(_)
             | SystemCommand::Holds(_)
             | SystemCommand::Back(_)
+            | SystemCommand::Era(_)
             | SystemCommand::Signed(_) => Done::Refused("it is not about the membership"),
         }
+    }
+
+    /// An era begins: its members are those of a first membership again, and ids and keys that were used stay used.
+    pub(crate) fn begin_era(&mut self, era: &Era) {
+        self.created = era.members.members().len() as u16;
+        (self.current, self.change) = (None, None);
     }
 
     /// Appends the roster's bytes.
@@ -248,7 +255,7 @@ impl Roster {
         let follows =
             change.as_ref().is_none_or(|change| change.before().is_some_and(|b| b.number() == number));
         let begun = current.is_some() || change.is_some();
-        if !sorted || joint || !follows || begun == used.is_empty() || created == 0 {
+        if !sorted || joint || !follows || begun && used.is_empty() || created == 0 {
             return Err("what it says of the membership does not fit together");
         }
         let (used, former_keys) = (used.into_iter().collect(), BTreeSet::new());

@@ -73,6 +73,8 @@ pub struct NodeStatus {
     pub membership: MembershipStatus,
     /// The feature level.
     pub level: LevelStatus,
+    /// The era.
+    pub era: EraStatus,
     /// Its checkpoints.
     pub checkpoints: CheckpointStatus,
     /// Requests executed since the start of the process.
@@ -349,6 +351,25 @@ pub struct MembershipMember {
     /// Where replicas may lie: the public key of its signatures, in hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+}
+
+/// The era that a replica is in.
+#[derive(Clone, Debug, Serialize)]
+pub struct EraStatus {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The ordering protocol.
+    pub protocol: &'static str,
+    /// The fault model.
+    pub model: String,
+    /// How many faults the members survive.
+    pub faults: u32,
+    /// Whether members may lie.
+    pub may_lie: bool,
+    /// The seq at which it began; none in the first era.
+    pub began: Option<u64>,
+    /// The number of the era that follows, once the command that ends this one was executed.
+    pub ends: Option<u64>,
 }
 
 /// The feature levels, as a replica knows them.

@@ -11,6 +11,7 @@
 //! instances    count u16 | (instance u16 | slot u64 | record u64 | offset u64 | anchor length u16, anchor) ...
 //! the roster: what was ordered about the membership (`roster.rs`)
 //! level u32: the feature level
+//! era u64 | length u32, the era that follows if this one ends here: only if this is not the first era, or ends
 //! ```
 //!
 //! A second generation is the next one, while the number of instances is changing. `record` is the last record of the instance that the
@@ -27,7 +28,7 @@ use quorate_order::Anchor;
 use quorate_order::Protocol;
 use quorate_state::checkpoint::SystemPart;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
-use quorate_wire::{Membership, Memberships, Reader};
+use quorate_wire::{Era, Membership, Memberships, Reader};
 
 /// The first bytes; the format's version follows.
 const MAGIC: [u8; 7] = *b"quosyst";
@@ -75,6 +76,22 @@ pub struct System {
     pub level: u32,
     /// The half of execution.
     pub executor: Bytes,
+    /// The era, and the one that follows if this one ends with this state.
+    pub(crate) eras: EraPart,
+}
+
+/// The part of a checkpoint about eras.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EraPart {
+    /// The number of the era.
+    pub(crate) number: u64,
+    /// The next one, if the command that ends this one is the last that the state holds.
+    pub(crate) next: Option<Era>,
+}
+
+impl EraPart {
+    /// The first era, which goes on.
+    pub(crate) const FIRST: Self = Self { number: 1, next: None };
 }
 
 impl System {
@@ -104,7 +121,18 @@ impl System {
             roster: Roster::new(members),
             level,
             executor,
+            eras: EraPart::FIRST,
         }
+    }
+
+    /// The number of the era.
+    pub fn era(&self) -> u64 {
+        self.eras.number
+    }
+
+    /// Whether the era ends with this state: nothing goes on from it but the next era.
+    pub fn ends_era(&self) -> bool {
+        self.eras.next.is_some()
     }
 
     /// The canonical bytes.
@@ -138,6 +166,12 @@ impl System {
         }
         self.roster.write_to(&mut out);
         out.extend_from_slice(&self.level.to_le_bytes());
+        if self.eras != EraPart::FIRST {
+            let next = self.eras.next.as_ref().map(Era::encode).unwrap_or_default();
+            out.extend_from_slice(&self.eras.number.to_le_bytes());
+            out.extend_from_slice(&(next.len() as u32).to_le_bytes());
+            out.extend_from_slice(&next);
+        }
         out.into()
     }
 
@@ -176,11 +210,12 @@ impl System {
             });
         }
         let (roster, level) = (r.roster()?, u32::from_le_bytes(r.array()?));
+        let eras = if r.bytes.is_empty() { EraPart::FIRST } else { r.eras()? };
         if !r.bytes.is_empty() {
             return Err("the system part is too long");
         }
         let executor = system.execution.clone();
-        Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor })
+        Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor, eras })
     }
 
     /// The ids of the members, if a command ever named them; otherwise those with which a cluster of that size is made.
@@ -204,12 +239,26 @@ impl System {
         self.executor = system_begins_anew(&self.executor)?.into();
         self.cluster = cluster;
         self.roster = Roster::new(members.len());
+        self.eras = EraPart::FIRST;
+        self.begin_logs(protocol);
+        Ok(())
+    }
+
+    /// Makes this the state with which an era begins, ordered by this protocol: everything stays but the logs of the instances, and the
+    /// members, whose membership is a first one again.
+    pub(crate) fn begin_era(&mut self, era: &Era, protocol: Protocol) {
+        self.roster.begin_era(era);
+        self.eras = EraPart { number: era.number, next: None };
+        self.begin_logs(protocol);
+    }
+
+    /// The logs of the instances begin behind this state.
+    fn begin_logs(&mut self, protocol: Protocol) {
         for part in &mut self.instances {
             part.anchor = protocol.anchor_anew(part.record, &part.anchor);
             // What is left of a record that the state holds in part lies in the log of the cluster before.
             part.offset = 0;
         }
-        Ok(())
     }
 
     /// Whether this may be the state of a cluster whose replicas may lie: another protocol ordered it than one for replicas that only crash, or
@@ -231,6 +280,9 @@ impl System {
     pub(crate) fn check(self, config: &NodeConfig, seq: Seq) -> Result<Self, &'static str> {
         if self.cluster != config.members.cluster() {
             return Err("it belongs to another cluster");
+        }
+        if self.eras.number != config.era.number {
+            return Err("it belongs to another era");
         }
         let checkpoint = self.merge(config.merge.window);
         if self.window != 0 && self.window != config.merge.window {
@@ -297,6 +349,20 @@ impl Parts {
         }
         let memberships = Memberships::decode(self.bytes.split_to(len));
         memberships.map(Some).map_err(|_| "a membership in the system part is none")
+    }
+    fn eras(&mut self) -> Result<EraPart, &'static str> {
+        let (number, len) = (self.u64()?, u32::from_le_bytes(self.array()?) as usize);
+        if len > self.bytes.len() {
+            return Err("an era in the system part is cut off");
+        }
+        let next = (len > 0).then(|| Era::decode(self.bytes.split_to(len)));
+        let next = next.transpose().map_err(|_| "an era in the system part is none")?;
+        let part = EraPart { number, next };
+        let follows = part.next.as_ref().is_none_or(|next| Some(next.number) == number.checked_add(1));
+        if part == EraPart::FIRST || number == 0 || !follows {
+            return Err("what it says of eras does not fit together");
+        }
+        Ok(part)
     }
     fn roster(&mut self) -> Result<Roster, &'static str> {
         let (created, count) = (self.u16()?, self.u16()?);

@@ -1,11 +1,13 @@
 //! Operations that take several parts, one after the other: to admit and propose; to carry out what protocols want; to capture a
 //! checkpoint, trim the log behind it, or go on from one; to follow a membership and a number of instances.
 
-use crate::effects::{Effect, Effects, Event, KeeperWork};
-use crate::engine::{self, Delivery, Finished};
+use crate::delivering;
+use crate::effects::{Effect, Effects, Event};
+use crate::engine;
+use crate::eras;
 use crate::group::{self, Asker, FIRST, Group, Pace, Terrain, role_of};
 use crate::intake::Standing;
-use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
+use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, describe};
 use crate::leading;
 use crate::node::{Node, look};
 use crate::reconfigure::Plan;
@@ -15,7 +17,6 @@ use bytes::Bytes;
 use quorate_admit::{Intake, KnownMember, Out as IntakeOut, Sender};
 use quorate_merge::{Generation, Refused};
 use quorate_order::{Input as OrderInput, OrderMessage};
-use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{
     Batch, BatchHeader, Memberships, OutFrame, RequestHeader, Verified, fill_frame, members_frame,
@@ -145,8 +146,9 @@ impl Node {
     /// Proposes while the window allows: only a few small batches, so that later requests gather in larger ones; large batches up to a
     /// limit in bytes.
     pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
-        let pace = Pace::of(&self.config, &self.nature);
-        for at in 0..self.groups.len() {
+        let pace = Pace::of(&self.config, &self.config.order.nature());
+        let count = if self.eras.has_ended() { 0 } else { self.groups.len() };
+        for at in 0..count {
             if !pace.pipelined || self.groups[at].waiting_bytes() > 0 {
                 self.propose_waiting(at, now, &pace, out);
             }
@@ -226,7 +228,7 @@ impl Node {
                 self.groups[FIRST].step(now, input);
                 self.after_order(now, out);
             }
-            rulings::Out::Finish => self.finish_late(now, out),
+            rulings::Out::Finish => delivering::finish_late(self, now, out),
             rulings::Out::Repair(differs) => self.keep(now, In::Differs(differs), out),
         }
     }
@@ -235,7 +237,8 @@ impl Node {
     fn propose_ruling(&mut self, now: Time, out: &mut Effects) {
         let may = self.groups[FIRST].may_propose(self.engine.merge());
         let due = self.ruling_due(now).filter(|_| may);
-        let most = if self.nature.pipelined { self.config.batches_in_flight_max.max(1) } else { 1 };
+        let most =
+            if self.config.order.nature().pipelined { self.config.batches_in_flight_max.max(1) } else { 1 };
         let busy = self.groups[FIRST].standing().in_flight >= most;
         if self.rulings.goes_alone(now, due, busy) && self.room() != Room::Full {
             let header = self.propose_header(now);
@@ -245,6 +248,9 @@ impl Node {
 
     /// Proposes what waits at the end of a turn.
     pub(crate) fn propose_all(&mut self, now: Time, out: &mut Effects) {
+        if self.eras.has_ended() {
+            return; // it would be void
+        }
         self.propose_border(now, out);
         self.propose(now, out);
         if self.rulings.are_on() {
@@ -277,7 +283,8 @@ impl Node {
 
     /// Lets the protocol wait for a deadline that no leader orders, as for a request of a client.
     pub(crate) fn watch_deadline(&mut self, now: Time, out: &mut Effects) {
-        if self.engine.overdue_at(now).is_none_or(|at| at > now) || planted("deadlines-unwatched") {
+        let due = self.engine.overdue_at(now).is_some_and(|at| at <= now) && !self.eras.has_ended();
+        if !due || planted("deadlines-unwatched") {
             return;
         }
         self.engine.overdue().into_iter().for_each(|changed| self.groups[FIRST].step(now, changed));
@@ -467,50 +474,6 @@ impl Node {
 
 /// Execution, reads and agreed time.
 impl Node {
-    /// Delivers what the global log has. Plain execution comes at the end of the turn, see [`Self::execute`].
-    pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
-        loop {
-            let _ = !self.engine.postpones() && self.finish(now, out);
-            let Some(delivery) = self.engine.next(now) else { return };
-            if let Delivery::Batch { seq, instance, batch, settled } = delivery {
-                self.delivered(now, (seq, instance, settled), &batch, out);
-            }
-            self.look_at_generation(now, out);
-        }
-    }
-
-    /// Executes what was delivered, and what waited for that; also after proposals, which a replica that is alone decides at once.
-    pub(crate) fn execute(&mut self, now: Time, out: &mut Effects) {
-        while self.finish(now, out) {
-            self.deliver(now, out);
-        }
-    }
-
-    /// Takes from the engine what became final. Whether there was anything.
-    fn finish(&mut self, now: Time, out: &mut Effects) -> bool {
-        let mut any = false;
-        while let Some(finished) = self.engine.finished(now) {
-            any = true;
-            match finished {
-                Finished::Batch { instance, proposed } => self.executed(instance, proposed),
-                Finished::Ahead(border, version) => {
-                    let job = Job::Ahead { border, version };
-                    out.push(Effect::Keep(KeeperWork { job, stops: false }));
-                }
-                Finished::Image(system, image) => self.keep(now, captured(*system, image), out),
-            }
-        }
-        any
-    }
-
-    /// Time passed, so more may be final. If that held up delivery, delivery goes on.
-    pub(crate) fn finish_late(&mut self, now: Time, out: &mut Effects) {
-        if self.engine.foresee() || self.engine.is_behind() {
-            self.deliver(now, out);
-            self.after_order(now, out);
-        }
-    }
-
     /// Learns the agreed time of a batch or a checkpoint that was delivered.
     pub(crate) fn learn_time(&mut self, now: Time) {
         if let Some(ahead) = self.engine.learn_time(now) {
@@ -545,8 +508,8 @@ impl Node {
     }
 
     pub(crate) fn run_reads(&mut self, now: Time) {
-        // While the state is not sound, reads wait or expire.
-        if !self.keeping.sound() {
+        // While the state is not sound, reads wait or expire; behind the end of an era, too, as the next one may have gone on. [E5]
+        if !self.keeping.sound() || self.eras.has_ended() {
             return self.engine.withdraw();
         }
         let seats = &self.gate.peers().seats;
@@ -588,7 +551,11 @@ impl Node {
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }
         self.reconfigure.installed(system.roster.clone());
-        self.set_level(system.level);
+        if let Some(next) = system.eras.next.clone() {
+            eras::end_era(self, now, Box::new(next), out);
+            eras::step_eras(self, now, eras::In::State(Box::new(image.clone())), out);
+        }
+        delivering::set_level(self, system.level);
         self.meet_borders();
         let records = system.records();
         self.keep(now, In::Installed(Installed { seq, border, digests, why, bytes, records }), out);
@@ -608,7 +575,7 @@ impl Node {
             new.iter().for_each(|at| self.wake(now, *at));
         }
         // Delivers what instances that keep their position had decided before.
-        self.deliver(now, out);
+        delivering::deliver(self, now, out);
         if self.has_begun() {
             self.resume_change(now, out);
             self.after_order(now, out);
@@ -721,7 +688,7 @@ impl Node {
     }
 
     /// Looks whether a delivery has begun a new generation.
-    fn look_at_generation(&mut self, now: Time, out: &mut Effects) {
+    pub(crate) fn look_at_generation(&mut self, now: Time, out: &mut Effects) {
         let generation = self.engine.merge().generation();
         let mut outs = Vec::new();
         if !self.groups.delivered(generation, &mut outs) {

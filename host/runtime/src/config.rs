@@ -707,8 +707,14 @@ impl Config {
         )
     }
 
-    /// The configuration for the node, with the identity from the data directory; `seed` is drawn at each start.
-    pub(crate) fn node_config(&self, identity: &Identity, seed: u64) -> Result<NodeConfig, ConfigError> {
+    /// The configuration for the node, with the identity from the data directory; `seed` is drawn at each start. `written`: the configuration
+    /// before an era changed it, which all replicas have in common whatever era they are in.
+    pub(crate) fn node_config(
+        &self,
+        identity: &Identity,
+        written: &Self,
+        seed: u64,
+    ) -> Result<NodeConfig, ConfigError> {
         let me = ReplicaId::new(self.replica);
         let members = self.members.iter().map(|member| KnownMember {
             replica: ReplicaId::new(member.replica),
@@ -716,7 +722,7 @@ impl Config {
             incarnation: Incarnation::parse(&member.incarnation).unwrap_or_default(),
         });
         let members = Members::new(self.cluster_id()?, me, members.collect())
-            .with_parameters(self.parameters(identity.start_time_ns));
+            .with_parameters(written.parameters(identity.start_time_ns));
         let (members, joins) = match self.created.filter(|_| self.membership > 1) {
             Some(created) => (members.joined(MembershipId::new(self.membership), usize::from(created)), true),
             None => (members, false),
@@ -733,7 +739,7 @@ impl Config {
             log,
             order,
             signed_only: self.sessions.require_signed,
-            administrators: self.administrators()?,
+            administrators: self.administrators()?.filter(|_| self.fault_model.may_lie()),
             checks_away: checks_away(self.worker_count()),
             served_by_replicas: self.served_by_replicas(),
             instances: self.instances,
@@ -767,6 +773,7 @@ impl Config {
             fetch: FetchLimits::default(),
             serve: self.checkpoints.serve(),
             level: self.upgrade.levels(self.level),
+            era: quorate_node::EraConfig::only("this host has one era"),
             seed,
         })
     }

@@ -7,10 +7,13 @@
 //! lock            held while a process uses the directory
 //! log/            the segments
 //! evidence/       what was proved against other replicas, if anything was
+//! era.toml        which era is in force, if it is not the first one; era-2/ and so on have its log and checkpoints (`era.rs`)
 //! chain/          what proves each membership to who knows the one before, where replicas may lie
 //! ```
 
 use crate::config::{Config, Durability};
+use crate::era::{self, EraOnDisk};
+use quorate_node::NextEra;
 use quorate_types::{ClusterId, Incarnation};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -161,6 +164,7 @@ pub struct DataDirectory {
     path: PathBuf,
     identity: Identity,
     parameters: String,
+    era: Option<EraOnDisk>,
     _lock: File,
 }
 
@@ -227,7 +231,8 @@ impl DataDirectory {
             });
         }
         let parameters = format!("{:016x}", config.execution(identity.start_time_ns));
-        let directory = Self { path, identity, parameters, _lock: lock };
+        let era = EraOnDisk::read(&path)?;
+        let directory = Self { path, identity, parameters, era, _lock: lock };
         directory.check_last_run(config.durability.mode)?;
         Ok(directory)
     }
@@ -271,6 +276,26 @@ impl DataDirectory {
         }
     }
 
+    /// The era, if it is not the first one.
+    pub fn era(&self) -> Option<&EraOnDisk> {
+        self.era.as_ref()
+    }
+
+    /// Where the log and the checkpoints of the present era lie.
+    fn place(&self) -> PathBuf {
+        era::place(&self.path, self.era.as_ref().map_or(1, |era| era.notice.era.number))
+    }
+
+    /// Makes another era durable, which counts from then on; see `era.rs`.
+    pub(crate) fn enter(&self, next: &NextEra, segment_bytes: u64) -> Result<(), DirectoryError> {
+        era::enter(&self.path, next, segment_bytes).map_err(|why| self.io("entering another era", why))
+    }
+
+    /// Deletes what is left of other eras.
+    pub(crate) fn clean(&self) {
+        era::clean(&self.path, self.era.as_ref().map_or(1, |era| era.notice.era.number));
+    }
+
     /// Whose directory it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
@@ -281,14 +306,14 @@ impl DataDirectory {
     /// # Errors
     /// When the system refuses.
     pub fn log_directory(&self) -> Result<PathBuf, DirectoryError> {
-        let log = self.path.join("log");
+        let log = self.place().join("log");
         fs::create_dir_all(&log).map_err(|why| self.io("making log", why))?;
         Ok(log)
     }
 
     /// The directory of the checkpoints; [`crate::CheckpointFiles`] makes it.
     pub fn checkpoint_directory(&self) -> PathBuf {
-        self.path.join("checkpoints")
+        self.place().join("checkpoints")
     }
 
     /// Whether the log may be made, since this directory was never used.
@@ -368,7 +393,7 @@ fn read_identity(path: &Path) -> Result<Identity, DirectoryError> {
 }
 
 /// Replaces a file so that after a crash either the old or the new one is there, complete.
-fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
+pub(crate) fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     let unfinished = directory.join(format!("{name}.unfinished"));
     let mut file = File::create(&unfinished)?;
     file.write_all(text.as_bytes())?;

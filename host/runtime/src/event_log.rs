@@ -105,7 +105,7 @@ fn write(event: &Event) {
         Event::DiskFull => {
             tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
         }
-        Event::Members { text } | Event::Instances { text } => tracing::info!("{text}"),
+        Event::Members { text } | Event::Instances { text } | Event::Era { text } => tracing::info!("{text}"),
         Event::Level { level, begun: true } => tracing::info!("the feature level is being raised to {level}"),
         Event::Level { level, begun: false } => tracing::info!("the cluster works at feature level {level}"),
         Event::State { text, bad: true } => tracing::error!("{text}"),

@@ -18,7 +18,7 @@ use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use quorate_node::{
-    ConnClass, Effect, Effects, Event, Inbox, Input, KeeperWork, Node, NodeStatus, Part, Share,
+    ConnClass, Effect, Effects, Event, Inbox, Input, KeeperWork, NextEra, Node, NodeStatus, Part, Share,
 };
 use quorate_tls::{Credentials, Session};
 use quorate_types::{ConnId, Durations, Halt, InstanceId, ReplicaId, Span, Time};
@@ -206,6 +206,8 @@ pub(crate) struct Lane {
     /// The next turn follows at once.
     at_once: bool,
     halt: Option<Halt>,
+    /// The era that begins: this replica does nothing more.
+    next_era: Option<Box<NextEra>>,
 }
 
 impl Lane {
@@ -240,8 +242,7 @@ impl Lane {
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, credentials.is_some()).hurt(&hurt);
         // A mouth hears and says everything on the main lane.
         let apart = !others.is_empty() && mouth.is_none() && pillars == Pillars::Lanes;
-        let lanes = 1 + others.len() as u16;
-        let placement = placed(placement, links, lanes, apart);
+        let placement = placed(placement, links, 1 + others.len() as u16, apart);
         let sides = Sides::start((others, placement), sleeper, &mailbox, sockets)?;
         if apart {
             node.bridge(Box::new(sides.posts.clone()));
@@ -275,11 +276,12 @@ impl Lane {
             next_conn: FIRST_CONN,
             at_once: false,
             halt: None,
+            next_era: None,
         })
     }
 
-    /// Runs until it is told to stop or its disk fails.
-    pub(crate) fn run(mut self) -> Result<(), Halt> {
+    /// Runs until it is told to stop, its disk fails, or another era begins, which it gives.
+    pub(crate) fn run(mut self) -> Result<Option<Box<NextEra>>, Halt> {
         let registry = self.sockets.poll.registry();
         if let Err(error) = registry.register(&mut self.listener, LISTENER, Interest::READABLE) {
             return Err(Halt::LogWriteFailed { why: format!("the listening socket: {error}") });
@@ -290,7 +292,7 @@ impl Lane {
             self.perform();
         }
         let mut events = Events::with_capacity(256);
-        while self.halt.is_none() && !self.stop.load(Ordering::Acquire) {
+        while self.halt.is_none() && self.next_era.is_none() && !self.stop.load(Ordering::Acquire) {
             let mut timeout = self.timeout();
             let began = self.sockets.clock.now();
             if self.sides.have_something() {
@@ -316,7 +318,7 @@ impl Lane {
         // The endpoint's thread may wait for an answer, and does so no longer once its question is gone.
         drop(self.completions);
         drop(self.health);
-        self.halt.map_or(Ok(()), Err)
+        self.halt.map_or(Ok(self.next_era), Err)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -604,6 +606,7 @@ impl Lane {
                 Effect::Run(Part::Main) => self.step(now, Input::Run(Part::Main)),
                 Effect::Run(Part::Gate) => {}
                 Effect::Halt(halt) => self.halt = Some(halt),
+                Effect::EnterEra(next) => self.next_era = Some(next),
             }
         }
         self.sockets.write_all(now, written, &mut self.home);

@@ -14,6 +14,7 @@ mod connection;
 mod directory;
 mod disk;
 mod disk_thread;
+mod era;
 mod event_log;
 mod evidence;
 mod facts;
@@ -47,6 +48,7 @@ pub use config::{
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk, Quota};
+pub use era::EraOnDisk;
 pub use facts::memory_bytes;
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use lane::{Lateness, Partition};

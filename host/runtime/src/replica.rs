@@ -177,14 +177,14 @@ impl Replica {
         config.check_with(options.oracle.is_some())?;
         fit_to_open_files(&mut config);
         let (watched, directory) = (certificates(&config)?, DataDirectory::open(&config)?);
+        let (written, host) = (config, (options.oracle.is_some(), options.disk.is_none()));
+        let config = in_era(&written, &directory, host)?;
         let (hurt, stop) = (hurt(&options), Arc::new(AtomicBool::new(false)));
         let network = network(options.network, hurt.partition.clone(), &config);
         let (listener, address) = listen(&*network, config.listen_address())?;
-        let health = health(&config)?;
-        let trace = options.sync_trace.as_deref();
+        let (health, trace) = (health(&config)?, options.sync_trace.as_deref());
         let disk = disk(options.disk, (&directory.log_directory()?, trace), &config, hurt.quota.clone())?;
-        let mut node_config = config.node_config(directory.identity(), start_seed())?;
-        node_config.level.limit(options.feature_level_max);
+        let node_config = node_config((&config, &written), &directory, host, options.feature_level_max)?;
         let (mut files, hold) = checkpoint_files(&config, &directory, hurt.quota.clone())?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
@@ -194,7 +194,6 @@ impl Replica {
         let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
         let newest = open_to_readers(&mut node, &config);
         directory.note_run(config.durability.mode, false).and_then(|()| directory.used())?;
-
         let (poll, sleeper, waker) = event_queue()?;
         let others = other_queues(config.lane_count())?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
@@ -238,9 +237,31 @@ impl Replica {
             heartbeat: Span::from_millis(config.timing.heartbeat_ms),
         })
         .map_err(io_error("starting a lane"))?;
-        let thread = Some(spawn(move || run(lane, &directory, &*disk, config.durability.mode))?);
+        let kept = (config.durability.mode, config.log_config().segment_bytes);
+        let thread = Some(spawn(move || run(lane, &directory, &*disk, kept))?);
         Ok(Running { address, probed, asker, newest, calls, stop, waker, reloader, thread })
     }
+}
+
+/// The configuration in the era that the data directory is in. What other eras left goes.
+fn in_era(written: &Config, directory: &DataDirectory, host: (bool, bool)) -> Result<Config, StartError> {
+    let config = directory.era().map_or(written.clone(), |era| written.in_era(&era.notice.era));
+    config.check_with(host.0)?;
+    directory.clean();
+    Ok(config)
+}
+
+/// What the node is to know. `written`: the configuration as it was written. The host has an oracle, and a disk of its own.
+fn node_config(
+    (config, written): (&Config, &Config),
+    directory: &DataDirectory,
+    host: (bool, bool),
+    level_max: Option<u32>,
+) -> Result<NodeConfig, StartError> {
+    let mut node_config = config.node_config(directory.identity(), written, start_seed())?;
+    node_config.begin_era(written.era_config(directory.era(), host)?);
+    node_config.level.limit(level_max);
+    Ok(node_config)
 }
 
 /// The given network, else the system's; cut off from others if there is a partition.
@@ -337,8 +358,19 @@ fn spawn(
     quorate_tls::start_thread("lane-1", lane).map_err(io_error("starting a thread"))
 }
 
-fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {
-    lane.run()?;
+fn run(
+    lane: Lane,
+    directory: &DataDirectory,
+    disk: &dyn Disk,
+    (durability, segment_bytes): (Durability, u64),
+) -> Result<(), Halt> {
+    if let Some(next) = lane.run()? {
+        let number = next.notice.era.number;
+        return Err(match directory.enter(&next, segment_bytes) {
+            Ok(()) => Halt::EraBegins { number },
+            Err(why) => Halt::LogWriteFailed { why: why.to_string() },
+        });
+    }
     // What async mode has not synced yet must not be lost by an end that is called clean.
     let synced = match durability {
         Durability::Async => disk.segments().and_then(|segments| disk.sync(&segments)),

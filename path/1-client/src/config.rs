@@ -42,6 +42,8 @@ pub struct Config {
     /// Which faults replicas may have; it must be the cluster's setting. With crash faults one answer is enough, and requests go to the
     /// leader. With Byzantine faults requests go to all members, and f+1 equal answers are needed.
     pub faults: Faults,
+    /// The number of the era that `faults` and `membership` are of. The client follows the cluster to later ones.
+    pub era: u64,
     /// Where replicas may lie: the membership from which the client begins, with the public keys of its voters, who are the members that it
     /// is made with. Then it follows later memberships only if a chain of membership links proves them, and believes nobody's word. It needs
     /// the cluster's id for that.
@@ -116,6 +118,7 @@ impl Config {
             own: ClientId::new(0),
             cluster: None,
             faults: Faults::of(FaultModel::Crash),
+            era: 1,
             membership: None,
             signer: None,
             macs: None,

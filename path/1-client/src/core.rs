@@ -14,20 +14,21 @@ use crate::contact::ContactState;
 use crate::contacts::{Contacts, MEMBERS_MAX};
 use crate::effects::{Effect, Effects, Input};
 use crate::encode::READ_HEADER;
+use crate::era::Eras;
 use crate::error::Error;
 use crate::letters::Letters;
 use crate::parts::Parts;
 use crate::reach::Reach;
-use crate::reach::all::ToAll;
+use crate::reach::all::{ToAll, meet};
 use crate::reach::leader::ToLeader;
 use crate::reads::{Question, Reads};
-use crate::sessions::{Sessions, cost};
+use crate::sessions::{Rules, Sessions, cost};
 use crate::step::{NEVER, Step};
 use crate::votes::KeptAnswers;
 use quorate_types::{ConnId, Random, ReplicaId, Seq, Time};
 use quorate_wire::{
-    Frame, FrameKind, LeaderNotice, LetterFrame, ReadReply, Refusal, RefusalReason, ReplicaMessage, Reply,
-    Welcome,
+    Era, EraNotice, Frame, FrameKind, LeaderNotice, LetterFrame, ReadReply, Refusal, RefusalReason,
+    ReplicaMessage, Reply, Welcome,
 };
 
 /// What replicas sent that was useless, and how reads went; for status and tests.
@@ -62,6 +63,24 @@ pub struct ClientCore {
     /// The leader that was announced last.
     announced: Option<ReplicaId>,
     stopped: bool,
+    /// The nonce of the requests that ask who leads.
+    probe_nonce: u64,
+    eras: Eras,
+}
+
+/// How replicas are reached and believed, with the rules for all requests.
+fn reach_of(
+    config: &Config,
+    members: &[ReplicaId],
+    contacts: usize,
+    probe_nonce: u64,
+) -> (Box<dyn Reach>, Rules) {
+    if config.faults.may_lie() {
+        let reach = ToAll::new(config, members, contacts);
+        let rules = reach.rules();
+        return (Box::new(reach), rules);
+    }
+    (Box::new(ToLeader::new(probe_nonce)), ToLeader::rules())
 }
 
 impl ClientCore {
@@ -76,13 +95,7 @@ impl ClientCore {
         assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
         let mut random = Random::new(config.seed);
         let probe_nonce = random.next();
-        let (reach, rules): (Box<dyn Reach>, _) = if config.faults.may_lie() {
-            let reach = ToAll::new(&config, &sorted);
-            let rules = reach.rules();
-            (Box::new(reach), rules)
-        } else {
-            (Box::new(ToLeader::new(probe_nonce)), ToLeader::rules())
-        };
+        let (reach, rules) = reach_of(&config, &sorted, sorted.len(), probe_nonce);
         let (count, held_max) = (members.len(), config.queue_bytes_max);
         let parts = Parts {
             contacts: Contacts::new(members, config.cluster),
@@ -91,7 +104,8 @@ impl ClientCore {
             letters: Letters::new(rules.needed, config.letters),
             stats: Stats::default(),
         };
-        Self { random, parts, reach, announced: None, stopped: false, config }
+        let eras = Eras::default();
+        Self { random, parts, reach, announced: None, stopped: false, config, probe_nonce, eras }
     }
 
     /// Splits the client into what a step needs.
@@ -280,12 +294,21 @@ impl ClientCore {
     fn greeted(&mut self, now: Time, contact: usize, frame: Frame, out: &mut Effects) {
         match frame.kind {
             FrameKind::Welcome => match self.parts.contacts.check_welcome(contact, frame.payload) {
+                // It says next which era it is in.
+                Ok(welcome) if welcome.era > self.config.era => {}
+                Ok(welcome) if welcome.era < self.config.era => {
+                    self.drop_contact(now, contact, format!("is still in era {}", welcome.era), out);
+                }
                 Ok(welcome) => self.welcomed(now, contact, &welcome, out),
                 Err(why) => self.drop_contact(now, contact, why, out),
             },
             FrameKind::Refusal => match Refusal::decode(frame.payload) {
                 Ok(refusal) => self.refused(now, contact, &refusal, out),
                 Err(why) => self.drop_contact(now, contact, format!("sent a bad refusal: {why}"), out),
+            },
+            FrameKind::Era => match EraNotice::decode(frame.payload) {
+                Ok(notice) => self.told_of_era(now, contact, notice, out),
+                Err(why) => self.bad_frame(now, contact, format!("sent a bad frame: {why}"), out),
             },
             _ => self.bad_frame(now, contact, "did not answer the greeting".to_owned(), out),
         }
@@ -345,12 +368,67 @@ impl ClientCore {
                     parts.stats.letters_ignored += u64::from(!used);
                 }
             }
+            // It is the era that both are in.
+            ReplicaMessage::Era(_) => {}
             ReplicaMessage::Chain(chain) => reach.chain(step, parts, contact, &chain),
             ReplicaMessage::Members(members) => reach.members(step, parts, contact, &members),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
                 reach.notice(step, parts, contact, view, leader);
             }
         }
+    }
+}
+
+// Eras.
+impl ClientCore {
+    /// A member says which era it is in. Its connection is of no use as long as the client is in another one. [E13]
+    fn told_of_era(&mut self, now: Time, contact: usize, notice: EraNotice, out: &mut Effects) {
+        let members = self.parts.contacts.iter().filter(|contact| !contact.left).count();
+        let trust = self.config.faults.among(members.max(1) as u32);
+        let from = self.parts.contacts.at(contact).replica;
+        let number = notice.era.number;
+        if let Some(era) = self.eras.tells((self.config.era, trust), from, notice) {
+            self.enter_era(now, &era, out);
+        } else {
+            self.drop_contact(now, contact, format!("is in era {number}"), out);
+        }
+    }
+
+    /// The number of the era that this client knows.
+    pub const fn era(&self) -> u64 {
+        self.config.era
+    }
+
+    /// Everything is by the rules of this era from now on. [E15]
+    fn enter_era(&mut self, now: Time, era: &Era, out: &mut Effects) {
+        self.eras.follow(era.number);
+        (self.config.era, self.config.faults) = (era.number, era.faults.counted());
+        let lies = self.config.faults.may_lie();
+        self.config.membership = lies.then(|| era.members.clone());
+        let voters: Vec<ReplicaId> = era.members.voters().collect();
+        let (mut step, parts, reach) = self.apart(now, out);
+        for member in era.members.members().iter().filter(|member| !member.address.is_empty()) {
+            step.out.push(Effect::Address { replica: member.replica, address: member.address.clone() });
+        }
+        let (stays, _) = meet(&mut step, parts, reach.leader(), &voters);
+        for contact in 0..stays.len() {
+            if self.parts.contacts.at(contact).conn().is_some() {
+                self.drop_contact(now, contact, format!("era {} began", era.number), out);
+            }
+        }
+        // What one replica was asked may now need the answers of many.
+        let mut questions = self.parts.reads.take_all();
+        if !lies {
+            questions.extend(self.parts.sessions.take_queries());
+        }
+        let (reach, rules) = reach_of(&self.config, &voters, stays.len(), self.probe_nonce);
+        self.reach = reach;
+        let (mut step, parts, reach) = self.apart(now, out);
+        parts.sessions.members_changed(rules, stays.len());
+        parts.sessions.say_anew();
+        parts.letters.members_changed(&mut step, rules.needed, &stays);
+        parts.stats.resends += u64::from(parts.sessions.any_waits());
+        questions.into_iter().for_each(|question| reach.read(&mut step, parts, question));
     }
 }
 

@@ -26,6 +26,7 @@ mod contacts;
 mod core;
 mod effects;
 mod encode;
+mod era;
 mod error;
 mod letters;
 mod parts;

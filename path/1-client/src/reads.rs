@@ -459,9 +459,17 @@ impl Reads {
 
     /// The members changed: takes out all reads that many members were asked, to ask them again. Answers so far are forgotten.
     pub(crate) fn take_many(&mut self) -> Vec<Question> {
-        let many = self.reads.iter().filter(|(_, read)| read.answers.is_some()).map(|(id, _)| *id);
-        let many: Vec<u64> = many.collect();
-        let taken = many.into_iter().filter_map(|id| self.remove(id));
+        self.take_which(|read| read.answers.is_some())
+    }
+
+    /// Takes out all reads that wait, to be asked again in another way.
+    pub(crate) fn take_all(&mut self) -> Vec<Question> {
+        self.take_which(|_| true)
+    }
+
+    fn take_which(&mut self, which: impl Fn(&Read) -> bool) -> Vec<Question> {
+        let these: Vec<u64> = self.reads.iter().filter(|(_, read)| which(read)).map(|(id, _)| *id).collect();
+        let taken = these.into_iter().filter_map(|id| self.remove(id));
         let question = |Read { call, reader, seen, consistency, pinned, query, deadline, .. }: Read| {
             Question { call, reader, consistency, after: seen, pinned, query, deadline }
         };

@@ -209,6 +209,13 @@ pub(super) const TABLE: &[Campaign] = &[
         ],
     },
     Campaign {
+        name: "sim-eras",
+        covers: "simulated clusters that move between fault models and protocols while clients go on",
+        usual: "20 min",
+        steps: &[sim("sim --eras true --count 20000")],
+        sample: &[few("sim --eras true --first 100001 --count 15")],
+    },
+    Campaign {
         name: "sim-hybrid",
         covers: "simulated clusters in which fewer lie than are faulty: n = 2u+o+1",
         usual: "10 min",

@@ -5,8 +5,9 @@ use super::repo::Repo;
 use super::{Findings, rust};
 
 /// Files in which a model becomes a value, or is chosen.
-const CONFIGURATION: [&str; 7] = [
+const CONFIGURATION: [&str; 8] = [
     "base/types/src/trust.rs",
+    "base/wire/src/era.rs",
     "host/runtime/src/config",
     "front/command/src/ordering.rs",
     "check/floor/",

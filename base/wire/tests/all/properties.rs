@@ -123,18 +123,18 @@ proptest! {
         let (format_min, format_max) = formats;
         let cluster = ClusterId::new(cluster);
         let parameters = u64::from(feature_level) << 7;
-        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), own, link };
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), own, link, era: 1 + (parameters & 3) * u64::from(matches!(role, Role::Peer { .. })) };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 
     #[test]
     fn welcomes_survive_the_wire(
-        format in any::<u16>(), feature_level in any::<u32>(), cluster in any::<u128>(), replica in replica(),
-        life in any::<u64>(), view in any::<u64>(), leader in prop::option::of(replica()),
+        format in 0..0x8000_u16, feature_level in any::<u32>(), cluster in any::<u128>(), replica in replica(),
+        life in any::<u64>(), view in any::<u64>(), leader in prop::option::of(replica()), era in 1..5_u64,
     ) {
         let (cluster, incarnation) = (ClusterId::new(cluster), Incarnation::new(life));
         let view = View::new(view);
-        let welcome = Welcome { format, feature_level, cluster, replica, incarnation, view, leader };
+        let welcome = Welcome { format, feature_level, cluster, replica, incarnation, view, leader, era };
         prop_assert_eq!(Welcome::decode(payload_of(&welcome.frame())), Ok(welcome));
     }
 
@@ -389,7 +389,7 @@ fn a_frame_at_the_limit_is_waited_for() {
 
 #[test]
 fn unknown_kinds_and_reserved_bits_are_refused() {
-    for kind in [0, 4, 15, 27, 0xffff, 1 << 16 | 16] {
+    for kind in [0, 4, 15, 28, 0xffff, 1 << 16 | 16] {
         assert!(read_whole(&header(0, kind), LIMIT).is_err(), "kind {kind:#x}");
     }
     assert!(matches!(read_whole(&header(0, 48), LIMIT), Ok(Some(_))));

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// What is known of all borders.
 #[derive(Debug, Default)]
 pub struct Checkpoints {
-    digests: BTreeMap<u64, (Digest, String)>,
+    /// By era and seq.
+    digests: BTreeMap<(u64, u64), (Digest, String)>,
     files: BTreeMap<String, (u32, usize, String)>,
 }
 
@@ -19,8 +20,8 @@ impl Checkpoints {
     ///
     /// # Errors
     /// When another one had another digest there.
-    pub fn digest(&mut self, name: &str, seq: u64, digest: Digest) -> Result<(), Failure> {
-        let (first, by) = self.digests.entry(seq).or_insert_with(|| (digest, name.to_owned()));
+    pub fn digest(&mut self, name: &str, (era, seq): (u64, u64), digest: Digest) -> Result<(), Failure> {
+        let (first, by) = self.digests.entry((era, seq)).or_insert_with(|| (digest, name.to_owned()));
         if *first == digest {
             return Ok(());
         }
@@ -49,7 +50,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// When it can not start with that.
-    pub fn at_rest(&self, name: &str, files: &SimFiles, any: bool) -> Result<(), Failure> {
+    pub fn at_rest(&self, name: &str, era: u64, files: &SimFiles, any: bool) -> Result<(), Failure> {
         let wrong = |what: String| Err(Failure::new("checkpoints", format!("{name}: {what}")));
         let opened = match Keeper::open(&mut files.clone(), false) {
             Ok((_, opened)) => opened,
@@ -58,7 +59,7 @@ impl Checkpoints {
         match (&opened.image, opened.digest) {
             (Some(image), Some(digest)) => {
                 let seq = image.seq.number();
-                let known = self.digests.get(&seq);
+                let known = self.digests.get(&(era, seq));
                 if image.digest() != digest || known.is_some_and(|(known, _)| *known != digest) {
                     return wrong(format!(
                         "its checkpoint at rest of seq {seq} has the digest {digest:?}, of {known:?}"

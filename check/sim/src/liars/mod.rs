@@ -35,7 +35,7 @@ use quorate_auth::Keyed;
 use quorate_order::mod_smart::message::ModSmartMessage;
 use quorate_order::visigoth::Wish;
 use quorate_order::{OrderMessage, protocols};
-use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId};
+use quorate_types::{ClusterId, ConnId, InstanceId, MembershipId, ReplicaId};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Membership, OutFrame, StateMessage};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -364,6 +364,11 @@ impl Liar {
             self.learned = membership.number();
             self.me.learn(membership);
         }
+    }
+
+    /// It signs for the cluster under this id.
+    pub fn signs_as(&mut self, cluster: ClusterId) {
+        self.me.signs_as(cluster);
     }
 
     /// A liar in a scene of its own, without a simulated cluster.

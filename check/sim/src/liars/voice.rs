@@ -134,6 +134,11 @@ impl Voice {
         }
     }
 
+    /// It signs for the cluster under this id from now on.
+    pub(super) fn signs_as(&mut self, cluster: ClusterId) {
+        self.scene.cluster = cluster;
+    }
+
     /// The cluster.
     pub(super) fn cluster(&self) -> ClusterId {
         self.scene.cluster

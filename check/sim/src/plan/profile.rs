@@ -50,6 +50,8 @@ pub struct Profile {
     pub oracle: bool,
     /// Whether one fault is survived, and the votes of some members count more, where there are members enough.
     pub weighted: bool,
+    /// Whether eras end, and others begin.
+    pub eras: bool,
     /// The focus of the runs; none: the seed decides, mostly for no focus.
     pub focus: Option<Focus>,
 }
@@ -77,6 +79,7 @@ impl Default for Profile {
             adapts: None,
             oracle: true,
             weighted: false,
+            eras: false,
             focus: None,
         }
     }
@@ -132,6 +135,7 @@ impl Profile {
             ("moves", self.moves.map(|word| word.to_string())),
             ("adapts", self.adapts.map(|word| word.to_string())),
             ("weighted", self.weighted.then(|| "true".to_owned())),
+            ("eras", self.eras.then(|| "true".to_owned())),
             ("oracle", (!self.oracle).then(|| "false".to_owned())),
             (
                 "executor",

@@ -45,6 +45,11 @@ impl Cluster {
         self.replicas.get(who)?.node.as_ref()
     }
 
+    /// Whether a replica lies now: one of those that do, in an era that survives it.
+    pub(super) fn lies(&self, who: usize) -> bool {
+        self.plan.is_liar(who) && self.replicas.get(who).is_some_and(|replica| replica.may_lie(&self.plan))
+    }
+
     /// The nodes of replicas that do not lie.
     pub(super) fn honest_nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
         let honest = (0..self.plan.replicas).filter(|who| !self.plan.is_liar(*who));

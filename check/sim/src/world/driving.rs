@@ -9,7 +9,7 @@ use crate::liars::{Saying, Twisted, clients, twist};
 use crate::plan::{Fate, OraclePlan};
 use crate::processes::{Arrival, Part};
 use crate::queue::Event;
-use crate::replica::{NoStart, Replica, SideJob};
+use crate::replica::{CLUSTER, NoStart, Replica, SideJob};
 use crate::service::Told;
 use crate::trace::Level;
 use crate::trips::in_product;
@@ -21,7 +21,7 @@ use quorate_node::{ConnClass, Effect, Event as NodeEvent, Input, KeeperWork, Nod
 use quorate_order::visigoth::OracleRequest;
 use quorate_state::checkpoint::Job;
 use quorate_types::{ConnId, ReplicaId, SessionId, Time, planted};
-use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
+use quorate_wire::{Era, FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
 use std::collections::VecDeque;
 
 /// The largest frame that a client accepts from a replica.
@@ -50,7 +50,7 @@ impl World {
             return;
         }
         let life = self.processes.life(who);
-        let mut config = Replica::config(plan, who, life + 1, replica.join.as_ref());
+        let mut config = Replica::config(plan, who, life + 1, replica.join.as_ref(), replica.era.as_deref());
         config.level = level;
         let guest = self.hosting.service(who);
         match replica.recover(plan, config, guest, self.course.is_healed()) {
@@ -163,7 +163,7 @@ impl World {
         let told = self.cluster.replicas[who].tap.drain();
         self.pay_for_execution(who, &told);
         // What a liar says it executed counts for nothing.
-        if !self.cluster.plan.is_liar(who)
+        if !self.cluster.lies(who)
             && let Err(failure) = self.check_step(who, &told)
         {
             self.judge.fail(failure);
@@ -440,6 +440,7 @@ impl World {
                 self.time.note(Level::Events, Some(who), "event", || format!("{event:?}"));
             }
             Effect::Halt(halt) => self.halted(who, halt),
+            Effect::EnterEra(next) => self.enter_era(who, &next),
         }
     }
 
@@ -553,13 +554,15 @@ impl World {
     fn say(&mut self, who: usize, conn: ConnId, frame: &OutFrame) {
         let Some(liar) = self.liars.get_mut(&who) else { return self.say_this(who, conn, frame) };
         let Some(to) = self.processes.other_end(who, conn) else { return };
-        if self.cluster.plan.is_liar(to) {
+        // Where no lie is survived nobody lies.
+        if self.cluster.plan.is_liar(to) || !self.cluster.replicas[who].may_lie(&self.cluster.plan) {
             // Liars do not deceive each other: what one adds to what it hears the next one would add to, without end.
             return self.say_this(who, conn, frame);
         }
         if let Some(membership) = self.cluster.node(who).and_then(Node::membership) {
             liar.learn(membership);
         }
+        liar.signs_as(Era::signed_as(CLUSTER, self.cluster.replicas[who].era_number()));
         let healed = self.time.now() >= self.cluster.plan.heal_at;
         for saying in liar.instead((self.time.now(), healed), (to, conn), frame) {
             // Frames for the same process take the same way: a process may have several connections.
@@ -604,7 +607,8 @@ impl World {
 
     /// A liar hears what its node hears.
     fn overhear(&mut self, who: usize, id: ConnId, frame: &Frame) {
-        let Some(liar) = self.liars.get_mut(&who) else { return };
+        let lies = self.cluster.replicas.get(who).is_some_and(|replica| replica.may_lie(&self.cluster.plan));
+        let Some(liar) = self.liars.get_mut(&who).filter(|_| lies) else { return };
         let from = self.processes.other_end(who, id);
         let Some(from) = from.filter(|from| !self.cluster.plan.is_liar(*from)) else { return };
         for saying in liar.hears(self.time.now(), from, frame) {

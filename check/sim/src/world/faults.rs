@@ -2,13 +2,13 @@
 
 use super::operator::{self, Act, Request};
 use super::{MS, World};
-use crate::plan::{Change, DiskFault, Fault, Phase, Suspend};
+use crate::plan::{Change, DiskFault, EraKind, Fault, Phase, Suspend};
 use crate::processes::Arrival;
 use crate::queue::Event;
 use crate::replica::{Join, Replica, Side};
 use crate::trace::Level;
 use quorate_log::SyncMode;
-use quorate_node::{Input, KeeperWork};
+use quorate_node::{Input, KeeperWork, NextEra};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_types::Halt;
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role};
@@ -158,6 +158,7 @@ impl World {
             Fault::Member { what, pick } => self.change_members(what, pick),
             Fault::Program { who, level, time } => self.change_program(who, level, time),
             Fault::Raise => self.operate(self.cluster.leader(), operator::raise()),
+            Fault::Era(kind) => self.ask_for_era(kind),
             Fault::Instances { count } => self.operate(self.cluster.leader(), operator::instances(count)),
             _ => {}
         }
@@ -321,6 +322,35 @@ impl World {
         let life = self.processes.life(who);
         self.time.after(300 * MS, Event::Start { who, life });
         true
+    }
+
+    /// A replica enters another era: its disk holds the new state, or, if the machine stopped just before, still the old one.
+    pub(super) fn enter_era(&mut self, who: usize, next: &NextEra) {
+        let healed = self.course.is_healed();
+        let torn = !healed && self.time.rng().chance(150);
+        self.time.note(Level::Events, Some(who), "era", || format!("{next:?}, torn: {torn}"));
+        self.end_life(who, torn);
+        if !torn {
+            self.cluster.replicas[who].enter(next);
+            if !self.cluster.plan.is_liar(who) {
+                self.judge.enters((&self.time.name(who), who), next);
+            }
+        }
+        let (life, wait) = (self.processes.life(who), self.time.rng().spread(MS, 20 * MS));
+        self.time.after(wait, Event::Start { who, life });
+    }
+
+    fn ask_for_era(&mut self, kind: EraKind) {
+        match self.operator.end_era(&self.cluster, kind) {
+            None => {}
+            Some(Act::Sign { signed, .. }) => {
+                self.time.note(Level::Events, None, "signed", || format!("{:?}", signed.command));
+                for whom in 0..self.cluster.replicas.len() {
+                    self.operate(whom, Act::pass_on(&signed));
+                }
+            }
+            Some(_) => self.operate(self.cluster.leader(), operator::faults(kind)),
+        }
     }
 
     fn change_members(&mut self, what: Change, pick: u16) {

@@ -10,6 +10,7 @@ use crate::checks::agreement::Agreement;
 use crate::checks::alarm::Alarm;
 use crate::checks::answers::Answers;
 use crate::checks::checkpoints::Checkpoints;
+use crate::checks::eras::Eras;
 use crate::checks::instances::Instances;
 use crate::checks::levels::Levels;
 use crate::checks::members::MembershipCheck;
@@ -24,7 +25,7 @@ use crate::replica::{Record, corrupt_since};
 use crate::service::{Row, Told};
 use crate::timeline::Timeline;
 use crate::trace::{Level, name};
-use quorate_node::{Node, System};
+use quorate_node::{NextEra, Node, System};
 use quorate_state::checkpoint::{Image, Report};
 use quorate_types::{AgreedTime, Halt, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ struct TrueState {
     last: u64,
     /// Seqs whose digests may be wrong, both included.
     wrong: Vec<(u64, u64)>,
+    /// How many eras it entered.
+    era: u64,
     /// The last border that it executed, and the agreed time there.
     border: Option<(u64, AgreedTime)>,
 }
@@ -82,6 +85,7 @@ pub(super) struct Judge {
     members: MembershipCheck,
     levels: Levels,
     instances: Instances,
+    eras: Eras,
     /// By replica.
     true_states: Vec<TrueState>,
     /// Faults are over.
@@ -105,6 +109,7 @@ impl Judge {
             members: MembershipCheck::default(),
             levels: Levels::default(),
             instances: Instances::default(),
+            eras: Eras::default(),
             true_states: vec![TrueState::default(); plan.replicas],
             is_healed: false,
             failure: None,
@@ -120,6 +125,18 @@ impl Judge {
     /// Records the failure, if there is one.
     pub(super) fn note(&mut self, found: Result<(), Failure>) {
         found.unwrap_or_else(|failure| self.fail(failure));
+    }
+
+    /// An honest replica enters another era.
+    pub(super) fn enters(&mut self, (name, who): (&str, usize), next: &NextEra) {
+        self.true_states[who].era = next.notice.era.number;
+        let found = self.eras.enters(name, next);
+        self.note(found);
+    }
+
+    /// How many eras were entered by honest replicas.
+    pub(super) fn eras(&self) -> usize {
+        self.eras.count()
     }
 
     /// A replica stopped for good, and no fault explains it.
@@ -345,7 +362,8 @@ impl Judge {
         let Some(node) = cluster.node(who) else { return Ok(()) };
         let (plan, here) = (&cluster.plan, (seq, node.executor().time()));
         let known = node.executor().seq().number() == seq;
-        let bounded = plan.fault_model.may_lie();
+        // The end of an era is a border, too.
+        let bounded = plan.fault_model.may_lie() && plan.eras.is_none();
         // After a restart it comes to borders that it has passed before.
         match std::mem::replace(&mut self.true_states[who].border, known.then_some(here)) {
             Some(before) if bounded && before.0 < seq => {
@@ -383,7 +401,7 @@ impl Judge {
             _ => return,
         };
         if !self.true_states[who].may_be_wrong(seq) {
-            let found = self.checkpoints.digest(name, seq, digest);
+            let found = self.checkpoints.digest(name, (self.true_states[who].era, seq), digest);
             self.note(found);
         }
     }

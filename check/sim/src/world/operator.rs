@@ -2,22 +2,22 @@
 
 use super::MS;
 use super::cluster::{Cluster, id, place};
-use crate::plan::Change;
+use crate::plan::{Change, EraKind};
 use crate::replica::{CLUSTER, Join, incarnation};
 use bytes::Bytes;
 use quorate_auth::{KeyedClient, StatementSigner, administration_statement};
 use quorate_node::Node;
 use quorate_types::{Digest, MembershipId, ReplicaId, Seq};
 use quorate_wire::{
-    AdminCommand, Administrators, FRAME_HEADER, FrameKind, MemberRequest, MemberRole, Membership, OutFrame,
-    RequestSigner, SignedCommand, StateMessage, instances_request, upgrade_request,
+    AdminCommand, Administrators, FRAME_HEADER, FaultsRequest, FrameKind, MemberRequest, MemberRole,
+    Membership, OutFrame, RequestSigner, SignedCommand, StateMessage, instances_request, upgrade_request,
 };
 
 /// A request to a replica.
 pub(super) type Request = (FrameKind, Bytes);
 
 /// The request in a frame.
-fn request(frame: &OutFrame) -> Request {
+fn request_of(frame: &OutFrame) -> Request {
     (frame.kind(), Bytes::from(frame.to_vec()).slice(FRAME_HEADER..))
 }
 
@@ -28,17 +28,23 @@ pub(super) fn transfer(to: u16) -> Request {
 
 /// For the highest level that there is.
 pub(super) fn raise() -> Request {
-    request(&upgrade_request(0))
+    request_of(&upgrade_request(0))
 }
 
 /// For another number of instances.
 pub(super) fn instances(count: u16) -> Request {
-    request(&instances_request(count))
+    request_of(&instances_request(count))
+}
+
+/// For the end of the era.
+pub(super) fn faults(kind: EraKind) -> Request {
+    let request = FaultsRequest { protocol: Some(kind.protocol.row().number), faults: kind.faults() };
+    request_of(&request.frame())
 }
 
 /// For a border after this seq.
 pub(super) fn border(after: u64) -> Request {
-    request(&StateMessage::WantBorder { seq: Seq::new(after), digest: Digest::new([0; 32]) }.frame())
+    request_of(&StateMessage::WantBorder { seq: Seq::new(after), digest: Digest::new([0; 32]) }.frame())
 }
 
 /// An action of the operator concerning members.
@@ -55,12 +61,12 @@ pub(super) enum Act {
 impl Act {
     /// The request to pass a signed command on.
     pub(super) fn pass_on(signed: &SignedCommand) -> Request {
-        request(&signed.frame())
+        request_of(&signed.frame())
     }
 
     /// The request for this change.
     pub(super) fn request(what: &MemberRequest) -> Request {
-        request(&what.frame())
+        request_of(&what.frame())
     }
 }
 
@@ -123,6 +129,20 @@ impl Operator {
             return Some(Act::Sign { signed, joins });
         }
         Some(Act::Ask { whom: leader, what, joins })
+    }
+
+    /// The end of the era is due, and another one of this kind is wanted. Where replicas may lie administrators sign what the replica that
+    /// executed most says it would be.
+    pub(super) fn end_era(&self, cluster: &Cluster, kind: EraKind) -> Option<Act> {
+        let (who, node) = cluster.honest_nodes().max_by_key(|(_, node)| node.executor().seq())?;
+        let whom = cluster.leader();
+        if !cluster.replicas[who].may_lie(&cluster.plan) {
+            let replica = id(whom);
+            return Some(Act::Ask { whom, what: MemberRequest::Promote(replica), joins: None });
+        }
+        let request = FaultsRequest { protocol: Some(kind.protocol.row().number), faults: kind.faults() };
+        let (number, command) = quorate_node::draft_era(node, &request).ok()?;
+        Some(Act::Sign { signed: signed(cluster.plan.seed, number, command), joins: None })
     }
 
     /// A voter's disk is lost for good, if a majority is left and no change is under way.

@@ -7,6 +7,7 @@ mod clean;
 mod command;
 mod costs;
 mod count;
+mod eras;
 mod focus;
 mod guest;
 mod hashes;

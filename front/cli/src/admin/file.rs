@@ -75,6 +75,17 @@ impl CommandFile {
             AdminCommand::Raise(level) => {
                 let _ = writeln!(text, "  the feature level becomes {level}");
             }
+            AdminCommand::Era(era) => {
+                let (number, model) = (era.number, era.faults.model);
+                let _ = writeln!(
+                    text,
+                    "  era {} ends, and era {number} begins: {model} faults, with these members",
+                    number - 1
+                );
+                for member in era.members.members() {
+                    let _ = writeln!(text, "    {} at {}", member.replica, member.address);
+                }
+            }
             AdminCommand::Administrators(administrators) => {
                 let (threshold, keys) = (administrators.threshold(), administrators.keys());
                 let _ =

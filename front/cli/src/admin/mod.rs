@@ -8,7 +8,7 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use carry::{Standing, believed, carry_out, drafted};
+pub(crate) use carry::{Standing, believed, carry_out, drafted, drafted_text};
 pub(crate) use keys::Signing;
 
 use file::CommandFile;

@@ -201,6 +201,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         order: choices.order,
         oracle: few.then(|| make_own(path, own)).transpose()?,
         certificates: (!choices.plain).then_some(DAYS),
+        signing: false,
         made_by: MADE_BY,
     };
     layout::make(path, &plan)?;

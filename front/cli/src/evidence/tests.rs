@@ -87,6 +87,7 @@ fn cluster(id: u128) -> Cluster {
         membership: None,
         keys: [].into(),
         faults: None,
+        era: 1,
         weighted: false,
         authentication: Authentication::Links,
         tls: None,

@@ -67,7 +67,8 @@ impl Joiner {
     ) -> Outcome<Self> {
         let directory = making.out.clone().unwrap_or_else(|| replica_directory(&cluster.directory, replica));
         refuse_used(&directory)?;
-        let signs = cluster.fault_model.may_lie();
+        // Keys where nothing is signed are for an era in which replicas may lie.
+        let signs = cluster.fault_model.may_lie() || !cluster.keys.is_empty();
         let secret = signs.then(random::secret).transpose()?;
         let (key, signing) = (secret.map(|key| *Ed25519::public(key).bytes()), secret.map(SigningKey::new));
         let joiner = Self { replica, address: address.to_owned(), directory, incarnation, key, signing };

@@ -21,7 +21,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-pub(crate) use view::View;
+pub(crate) use view::{Member, View};
 
 /// How long a replica may take to answer, and a change to be over.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -27,7 +27,7 @@ fn instances_are_shown_and_moved_while_clients_write() {
     let directory = made.path();
     // Each replica has another number of them.
     for (id, line) in [(1, "lanes = 3"), (2, "cores = 5"), (3, "lanes = 1")] {
-        edit(&made.config(id), "level = 2", &format!("level = 2\n{line}"));
+        edit(&made.config(id), "level = 3", &format!("level = 3\n{line}"));
     }
     let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     wait_until("the cluster leads", || {
@@ -86,7 +86,7 @@ fn a_staged_replica_shows_which_lane_does_which_step() {
     let made = Made::three_with(2);
     let directory = made.path();
     for (id, line) in [(1, "lanes = 3"), (2, "lanes = 4"), (3, "lanes = 5")] {
-        edit(&made.config(id), "level = 2", &format!("level = 2\nplacement = \"staged\"\n{line}"));
+        edit(&made.config(id), "level = 3", &format!("level = 3\nplacement = \"staged\"\n{line}"));
     }
     let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     wait_until("the cluster leads", || {

@@ -20,6 +20,7 @@ mod doctor;
 mod doctor_visigoth;
 mod etcd;
 mod export;
+mod faults;
 mod few;
 mod figure;
 mod harness;

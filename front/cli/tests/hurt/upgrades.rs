@@ -61,7 +61,7 @@ fn programs_go_forward_and_back_and_forward_until_the_level_is_raised() {
     steps.begin("all are newer again");
     (0..REPLICAS).for_each(|at| cluster.change_program(at, NEW));
     load.wait_for_progress(100, &mut cluster);
-    assert!(cluster.ok(&["upgrade", "status"]).contains("All replicas can work at level 2"));
+    assert!(cluster.ok(&["upgrade", "status"]).contains("All replicas can work at level 3"));
     cluster.stop(1);
     cluster.fails(&["upgrade", "raise"], "r2 is not connected");
     cluster.start(1);
@@ -73,7 +73,7 @@ fn programs_go_forward_and_back_and_forward_until_the_level_is_raised() {
         (0..REPLICAS).all(|at| level(&cluster, at) == Some(u64::from(quorate_wire::FEATURE_LEVEL)))
     });
     load.wait_for_progress(200, &mut cluster);
-    cluster.fails(&["upgrade", "raise"], "at feature level 2 already");
+    cluster.fails(&["upgrade", "raise"], "at feature level 3 already");
 
     steps.begin("an older program comes back");
     cluster.stop(0);
@@ -81,7 +81,7 @@ fn programs_go_forward_and_back_and_forward_until_the_level_is_raised() {
     cluster.start(0);
     assert_eq!(cluster.wait_for_end(0).code(), Some(1));
     assert!(
-        cluster.tail(0).contains("the cluster works at feature level 2, this program can work at 1 to 1")
+        cluster.tail(0).contains("the cluster works at feature level 3, this program can work at 1 to 1")
     );
     cluster.limit_level(0, NEW);
     cluster.start(0);
@@ -92,7 +92,7 @@ fn programs_go_forward_and_back_and_forward_until_the_level_is_raised() {
     cluster.limit_level(late, OLD);
     cluster.start(late);
     wait("it is refused", || {
-        cluster.printed(late).contains("refuses this replica: the cluster works at feature level 2")
+        cluster.printed(late).contains("refuses this replica: the cluster works at feature level 3")
     });
     cluster.ok(&["member", "remove", "4"]);
     cluster.leave(late);

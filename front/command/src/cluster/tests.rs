@@ -12,6 +12,7 @@ fn cluster(replicas: u16, fault_model: FaultModel) -> Cluster {
         keys: [].into(),
         fault_model,
         faults: None,
+        era: 1,
         weighted: false,
         authentication: Authentication::default(),
         tls: None,

@@ -101,6 +101,7 @@ impl Temporary {
             placement: measurement.placement,
             certificates,
             oracle: (oracle > 0).then(|| make_own(&directory, own)).transpose()?,
+            signing: false,
             made_by: MADE_BY,
         };
         let cluster = layout::make(&directory, &plan)?;

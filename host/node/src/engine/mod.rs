@@ -184,6 +184,8 @@ struct UnderWay {
     batches: VecDeque<(Seq, InstanceId, bool)>,
     /// Whether something was delivered since execution was last asked to go on.
     fresh: bool,
+    /// Whether nothing more is delivered: the era is over.
+    stopped: bool,
 }
 
 /// Merge, execution and replies of one replica; see the module.
@@ -387,12 +389,17 @@ impl Engine {
         self.decided(instance, slot, batch)
     }
 
+    /// Delivers nothing more from here on. [E5]
+    pub(crate) const fn stop(&mut self) {
+        self.under_way.stopped = true;
+    }
+
     /// Delivers what comes next in the global log, if it is known. Behind a border nothing is delivered until the border's image is there:
     /// the distance to the next border depends on the size of the state at this one.
     pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
         // Where results are verified, the ruling for the state at the border lies behind it.
         let settled = self.verified().is_none() || self.execution.is_settled();
-        if self.is_at_border() && settled && !self.differs() || !self.has_room() {
+        if self.under_way.stopped || self.is_at_border() && settled && !self.differs() || !self.has_room() {
             return None;
         }
         let delivered = self.merge.next(now)?;

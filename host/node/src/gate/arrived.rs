@@ -1,6 +1,7 @@
 //! A frame that came in, read as the peer at the other end may send it. Tests: arrived/tests.rs, fuzz.
 
 use super::Conn;
+use crate::eras::Across;
 use crate::rulings::Results;
 use bytes::Bytes;
 use quorate_admit::verify;
@@ -8,10 +9,10 @@ use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, Digest, InstanceId, MembershipId, ReplicaId, Room, Seq};
 use quorate_wire::{
-    Chain, ClientMessage, EarlyTokens, Frame, FrameKind, Hello, MemberRequest, Memberships, Memos,
-    MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens, Verified, read_attest_request,
-    read_caught_up, read_chain_request, read_fill, read_instances_request, read_lanes_request, read_room,
-    read_upgrade_request,
+    Chain, ClientMessage, EarlyTokens, EraNotice, FaultsRequest, Frame, FrameKind, Hello, MemberRequest,
+    Memberships, Memos, MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens, Verified,
+    read_attest_request, read_caught_up, read_chain_request, read_fill, read_instances_request,
+    read_lanes_request, read_room, read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -25,6 +26,8 @@ pub(crate) enum Arrived {
     Member(ReplicaId, Says),
     /// A replica that does not count this one as a member says who the members are.
     Members(Memberships),
+    /// A member of another era sends something.
+    Across(ReplicaId, Across),
     /// A request of a client.
     Client(ClientId, ClientMessage),
     /// A request of an operator.
@@ -82,6 +85,8 @@ pub(crate) enum Wish {
     Level(u32),
     /// Of the number of instances.
     Instances(u16),
+    /// Of the faults that are survived: the era is to end.
+    Faults(FaultsRequest),
 }
 
 /// A request of an operator.
@@ -125,13 +130,26 @@ impl Arrived {
                 Memberships::decode(frame.payload).map_or(Self::Nothing, Self::Members)
             }
             Conn::Better(_) => Self::Nothing,
+            Conn::Across(replica) => Self::read_across(replica, frame),
             Conn::Client(client) => match ClientMessage::decode(frame) {
                 Ok(message) => Self::Client(client, message),
                 Err(why) => Self::Wrong(why.to_string()),
             },
             Conn::Admin => Asks::read(frame).map_or_else(Self::Wrong, Self::Operator),
-            Conn::To(..) => Self::Wrong("a member answers where it only listens".into()),
+            Conn::To(..) | Conn::ToAcross(_) => Self::Wrong("a member answers where it only listens".into()),
         }
+    }
+}
+
+impl Arrived {
+    /// What a member of another era sends. It may have sent the rest before it knew that. [E12]
+    fn read_across(from: ReplicaId, frame: Frame) -> Self {
+        let says = match frame.kind {
+            FrameKind::Era => EraNotice::decode(frame.payload).map(|notice| Across::Notice(Box::new(notice))),
+            FrameKind::State => StateMessage::decode(frame.payload).map(Across::State),
+            _ => return Self::Nothing,
+        };
+        says.map_or_else(|why| Self::Wrong(why.to_string()), |says| Self::Across(from, says))
     }
 }
 
@@ -199,6 +217,9 @@ impl Asks {
             FrameKind::InstancesRequest => {
                 read_instances_request(frame.payload).map(Wish::Instances).map(Self::Reconfigure)
             }
+            FrameKind::FaultsRequest => {
+                FaultsRequest::decode(frame.payload).map(Wish::Faults).map(Self::Reconfigure)
+            }
             FrameKind::ChainRequest => read_chain_request(frame.payload).map(Self::Chain),
             FrameKind::LanesRequest => read_lanes_request(frame.payload).map(Self::Lanes),
             FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
@@ -226,6 +247,9 @@ impl Asks {
                 format!("raise the feature level to {level} (0: as far as possible)")
             }
             Self::Reconfigure(Wish::Instances(count)) => format!("have {count} instances"),
+            Self::Reconfigure(Wish::Faults(request)) => {
+                format!("end the era, for {} faults", request.faults.model)
+            }
             Self::Lanes(wish) if wish.is_empty() => "place instances on lanes by itself".into(),
             Self::Lanes(wish) => {
                 let each = wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number()));

@@ -42,10 +42,16 @@ pub(crate) fn link_for(link: Link, links: u16) -> u16 {
 /// The state of a connection that this replica makes.
 #[derive(Clone, Debug)]
 pub(crate) enum Outgoing {
-    Waiting { until: Time },
-    Dialing { until: Time },
+    Waiting {
+        until: Time,
+    },
+    Dialing {
+        until: Time,
+    },
     Shaking,
     Ready(ConnId),
+    /// Established with a member of another era.
+    Across(ConnId),
 }
 
 /// A connection that this replica makes, and makes again when it ends.
@@ -71,7 +77,7 @@ impl Line {
     pub(crate) fn due(&self) -> Option<Time> {
         match self.outgoing {
             Outgoing::Waiting { until } | Outgoing::Dialing { until } => Some(until),
-            Outgoing::Shaking | Outgoing::Ready(_) => None,
+            Outgoing::Shaking | Outgoing::Ready(_) | Outgoing::Across(_) => None,
         }
     }
 

@@ -40,6 +40,16 @@ impl Lives {
         }
     }
 
+    /// These are known from the era before.
+    pub(crate) fn of_era(known: BTreeMap<ReplicaId, u64>) -> Self {
+        Self { known }
+    }
+
+    /// All that are known.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (ReplicaId, u64)> {
+        self.known.iter().map(|(replica, life)| (*replica, *life))
+    }
+
     /// The life of this replica. If it has none yet, a new one begins; gives the record to write.
     pub(crate) fn begin(&mut self, me: ReplicaId, seed: u64) -> (u64, Option<Record>) {
         if let Some(life) = self.known.get(&me) {

@@ -246,8 +246,14 @@ impl Gate {
 
     /// Sends a message about checkpoints to a member, if it is connected.
     pub(crate) fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
-        if let Some(conn) = self.peers.to(to) {
-            out.send(conn, message.frame());
+        self.tell_frame(to, &message.frame(), out);
+    }
+
+    /// Sends a frame to a member, if it is connected, in whatever era it is.
+    pub(crate) fn tell_frame(&self, to: ReplicaId, frame: &OutFrame, out: &mut Effects) {
+        let peers = self.peers();
+        if let Some(conn) = peers.to(to).or_else(|| peers.across(to)) {
+            out.send(conn, frame.clone());
         }
     }
 

@@ -3,6 +3,8 @@
 //! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both directions
 //! are. A member may make further connections to each other member; see `links.rs`.
 
+mod across;
+
 use super::levels::{check_level, too_low};
 use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, link_for};
 use super::lives::Lives;
@@ -12,7 +14,7 @@ use crate::effects::{Effect, Effects, Event};
 use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
-use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
+use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time, planted};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Link, Refusal, RefusalReason, Role, Welcome};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -39,6 +41,10 @@ pub(crate) enum Conn {
     From(ReplicaId, Link),
     /// Established with a replica that does not count this one as a member and knows a later membership: it sends that, and nothing else.
     Better(ReplicaId),
+    /// Established: this member is in another era. It sends which one, and parts of checkpoints.
+    Across(ReplicaId),
+    /// Established: the same, the other way.
+    ToAcross(ReplicaId),
     /// Established with a client.
     Client(ClientId),
     /// Established with an operator.
@@ -88,6 +94,10 @@ pub(crate) enum Change {
     Joined(ReplicaId),
     /// A further connection broke, in one of the directions.
     Cut(ReplicaId, Link),
+    /// This replica can send to a member of another era.
+    Across(ReplicaId),
+    /// It can not any more.
+    CutAcross(ReplicaId),
 }
 
 impl Change {
@@ -96,7 +106,7 @@ impl Change {
         match self {
             Self::Down(_) => true,
             Self::Cut(_, link) => carries(link, at),
-            Self::Up(_) | Self::Joined(_) => false,
+            Self::Up(_) | Self::Joined(_) | Self::Across(_) | Self::CutAcross(_) => false,
         }
     }
 }
@@ -234,6 +244,7 @@ impl Peers {
                 ConnClass::Client(self.seats.number(conn))
             }
             Some(Conn::Dialed { .. } | Conn::To(..) | Conn::From(..)) => ConnClass::Member,
+            Some(Conn::Across(_) | Conn::ToAcross(_)) => ConnClass::Member,
             Some(Conn::Stranger { .. }) | None => ConnClass::Stranger,
         }
     }
@@ -357,7 +368,8 @@ impl Peers {
         out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
         let hello = Hello::new(config.members.cluster(), Some(replica), role);
         let hello = hello.of_member(config.members.parameters(), life).able(config.level.highest);
-        out.send(conn, hello.knowing(config.members.number()).on_link(number).frame());
+        let hello = hello.knowing(config.members.number()).on_link(number).in_era(config.era.number);
+        out.send(conn, hello.frame());
     }
 
     pub(crate) fn on_dial_failed(&mut self, now: Time, (replica, link): (ReplicaId, u16)) {
@@ -376,6 +388,7 @@ impl Peers {
             self.down(replica);
             let of = |conn: &Conn| match conn {
                 Conn::To(id, _) | Conn::From(id, _) | Conn::Dialed { replica: id, .. } => *id == replica,
+                Conn::Across(id) | Conn::ToAcross(id) => *id == replica,
                 Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => false,
             };
             let conns: Vec<ConnId> =
@@ -461,24 +474,20 @@ impl Peers {
                 return None;
             }
         };
-        let welcome = Welcome {
-            format,
-            feature_level: config.level.highest,
-            cluster: config.members.cluster(),
-            replica: config.members.me(),
-            incarnation: config.incarnation,
-            view: notice.view,
-            leader: notice.leader,
-        };
         let bytes = match hello.role {
             Role::Peer { .. } => config.frame_bytes_max,
             Role::Client(_) | Role::Admin => config.frame_bytes_max.min(client_frame_bytes(config)),
         };
         out.push(Effect::FrameLimit { conn, bytes });
-        out.send(conn, welcome.frame());
+        out.send(conn, across::welcome(config, format, notice).frame());
         let better = config.members.may_know_better(&hello);
+        let elsewhere = hello.era != config.era.number && !planted("era-votes-count"); // [E12]
         let role = match hello.role {
             Role::Peer { replica, .. } if better => Conn::Better(replica),
+            Role::Peer { replica, .. } if elsewhere => {
+                self.on_incoming_across(replica, out);
+                Conn::Across(replica)
+            }
             Role::Peer { replica, .. } => {
                 self.on_incoming(now, conn, replica, &hello, out);
                 Conn::From(replica, hello.link)
@@ -491,7 +500,9 @@ impl Peers {
             out.push(Effect::Move { conn, link });
         }
         match hello.role {
-            Role::Peer { replica, .. } if !better && hello.link == Link::FIRST => Some((replica, hello.life)),
+            Role::Peer { replica, .. } if matches!(role, Conn::From(_, Link::FIRST)) => {
+                Some((replica, hello.life))
+            }
             Role::Peer { .. } | Role::Client(_) | Role::Admin => None,
         }
     }
@@ -582,6 +593,7 @@ impl Peers {
                 !incoming && *id == replica && *link > 0
             }
             Conn::From(id, link) => incoming && *id == replica && *link != Link::FIRST,
+            Conn::Across(_) | Conn::ToAcross(_) => false,
             Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => false,
         };
         let ends: Vec<ConnId> = self.conns.iter().filter(|(_, conn)| ends(conn)).map(|(id, _)| *id).collect();
@@ -649,6 +661,9 @@ impl Peers {
         if welcome.feature_level < config.level.cluster {
             return Err(too_low(replica, welcome.feature_level, config.level.cluster));
         }
+        if welcome.era != config.era.number && !planted("era-votes-count") {
+            return self.on_welcome_across(conn, (replica, link), welcome.era, out);
+        }
         let Some(peer) = self.peers.get_mut(&replica) else { return Ok(()) };
         if link == 0 {
             peer.levels[1] = welcome.feature_level;
@@ -683,6 +698,10 @@ impl Peers {
                 }
                 self.redial_later(now, (replica, link), None);
             }
+            Some(Conn::ToAcross(replica)) => {
+                self.changes.push(Change::CutAcross(replica));
+                self.redial_later(now, (replica, 0), None);
+            }
             Some(Conn::From(replica, link)) => {
                 if link == Link::FIRST {
                     self.down(replica);
@@ -697,6 +716,7 @@ impl Peers {
                 }
             }
             Some(Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin) | None => {}
+            Some(Conn::Across(_)) => {}
         }
     }
 

@@ -167,6 +167,7 @@ impl Seats {
         self.leave(conn);
         let seat = match kind {
             Conn::Stranger { .. } | Conn::To(..) | Conn::From(..) => return,
+            Conn::Across(_) | Conn::ToAcross(_) => return,
             Conn::Dialed { until, .. } => {
                 self.shaking.insert((until, conn));
                 Seat::Shaking { until, from: None }

@@ -21,7 +21,7 @@ impl Keeping {
         now: Time,
         facts: &Facts,
         seq: Seq,
-        (bytes, asks, settled): (u64, bool, bool),
+        (bytes, asks, settled, ends): (u64, bool, bool, bool),
         out: &mut Vec<Out>,
     ) {
         if self.transfer.drop_late(seq) {
@@ -34,7 +34,7 @@ impl Keeping {
         if self.borders.nears() {
             out.push(Out::CopyAhead);
         }
-        let bounded = self.config.may_lie;
+        let (asks, bounded) = (asks || ends, self.config.may_lie && !ends);
         match self.borders.executed(Executed { bytes, asks, bounded, time: facts.time, settled }) {
             None => {}
             // This replica's state is not the agreed one: no checkpoint of it is needed.

@@ -4,6 +4,7 @@ use super::transfer::{Found, Installing, Need, Unfit, Why};
 use crate::config::NodeConfig;
 use crate::effects::KeeperWork;
 use crate::engine::Engine;
+use crate::eras::Eras;
 use crate::group::Groups;
 use crate::journal::Journal;
 use crate::roster::Roster;
@@ -20,6 +21,7 @@ use quorate_wire::StateMessage;
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
+    pub(crate) eras: &'a Eras,
     pub(crate) groups: &'a Groups,
     pub(crate) engine: &'a Engine,
     pub(crate) journal: &'a Journal,
@@ -81,6 +83,8 @@ pub(crate) enum In {
         asks: bool,
         /// Whether a border may come here: the state at the one before is an image already.
         settled: bool,
+        /// Whether an era ends here, and a border comes whatever was before.
+        ends: bool,
     },
     /// The results here are not those that were ruled.
     Differs(Differs),

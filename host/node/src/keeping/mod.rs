@@ -249,8 +249,8 @@ impl Keeping {
         self.asking.look(facts.disk_full, batch, self.trouble.is_some());
         match input {
             In::Begin => out.extend(self.transfer.damaged().map(Out::Fetch)),
-            In::Delivered { seq, bytes, asks, settled } => {
-                self.on_delivered(now, facts, seq, (bytes, asks, settled), out);
+            In::Delivered { seq, bytes, asks, settled, ends } => {
+                self.on_delivered(now, facts, seq, (bytes, asks, settled, ends), out);
             }
             In::Differs(differs) => self.on_differs(differs, out),
             In::Captured { image, records } => self.on_captured(*image, records, out),
@@ -370,6 +370,22 @@ impl Keeping {
                 Err("it has not been at this seq itself, or not computed the digest yet: ask again later")
             }
         }
+    }
+
+    /// The digest that a quorum reported at this border, if one did.
+    pub(crate) fn stable(&self, seq: Seq) -> Option<Digest> {
+        self.agreement.agreed(seq).filter(|digest| self.agreement.is_stable(seq, *digest))
+    }
+
+    /// The digest of this replica's own state at this border, if it is known and not known to be wrong.
+    pub(crate) fn own_digest(&self, seq: Seq) -> Option<Digest> {
+        let own = self.agreement.own_report(seq).filter(|_| !self.has_diverged());
+        own.map(|report| report.digest)
+    }
+
+    /// What this replica says of borders to who has not heard it: the seq, the digest, and whether it is in a durable file.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = (Seq, Digest, bool)> {
+        self.agreement.own_reports().map(|(seq, report)| (seq, report.digest, report.held))
     }
 
     /// The replicas for which the log is held back.

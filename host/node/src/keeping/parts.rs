@@ -3,7 +3,7 @@
 use super::{Found, In, Look, Unfit};
 use crate::config::NodeConfig;
 use crate::group::{Group, Groups};
-use crate::system::{InstancePart, System};
+use crate::system::{EraPart, InstancePart, System};
 use bytes::Bytes;
 use quorate_execute::{CheckpointError, ImageParts};
 use quorate_merge::{Generation, InstanceAt};
@@ -31,6 +31,10 @@ pub(crate) fn describe(parts: &Look<'_>, (border, seq): (u64, Seq)) -> System {
         roster: parts.roster.clone(),
         level: if planted("level-by-own-binary") { level.highest } else { level.cluster },
         executor: Bytes::new(),
+        eras: EraPart {
+            number: parts.config.era.number,
+            next: parts.eras.next().map(|(era, _)| era.clone()),
+        },
     }
 }
 

@@ -144,7 +144,7 @@ impl Alone {
         let seq = Seq::new(seq);
         (self.facts.delivered, self.facts.merged) = (seq, seq);
         self.facts.log.1 += 100;
-        let mut said = self.step(In::Delivered { seq, bytes: 100, asks: true, settled: true });
+        let mut said = self.step(In::Delivered { seq, bytes: 100, asks: true, settled: true, ends: false });
         let border = said.len() as u64;
         let image = Image { seq, border, system: vec![1].into(), objects: Store::new().version() };
         let records = vec![Slot::new(seq.number())];
@@ -286,6 +286,7 @@ fn where_results_vary_others_may_have_the_checkpoint_of_before() {
 fn borders_go_on_from_the_checkpoint_of_before() {
     let from = Origin { seq: Seq::new(10), border: 7, bytes: 0, time: AgreedTime::ZERO };
     let mut alone = Alone::with(Left { from: Some(from), base: Seq::new(10), ..nothing_left() });
-    let said = alone.step(In::Delivered { seq: Seq::new(11), bytes: 1, asks: true, settled: true });
+    let said =
+        alone.step(In::Delivered { seq: Seq::new(11), bytes: 1, asks: true, settled: true, ends: false });
     assert_eq!(said, ["capture 8 at q11"]);
 }

@@ -41,7 +41,6 @@ const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
-    pub(crate) nature: &'a Nature,
     pub(crate) groups: &'a [Group],
     pub(crate) engine: &'a Engine,
     pub(crate) gate: &'a Gate,
@@ -354,7 +353,7 @@ impl Leading {
     /// than another.
     fn gathers_at(&self, look: &Look<'_>) -> Option<Time> {
         let since = self.sights.blind_since?;
-        let gather = !look.nature.fetches && !planted("leaders-apart");
+        let gather = !look.config.order.nature().fetches && !planted("leaders-apart");
         if !gather || !look.groups.iter().any(|group| group.standing().leading) {
             return None;
         }
@@ -384,7 +383,7 @@ impl Leading {
 impl Leading {
     /// When to check next whether it is another replica's turn to lead an instance that leads here.
     fn spread_at(&self, look: &Look<'_>) -> Option<Time> {
-        if look.groups.len() == 1 || look.nature.rotates {
+        if look.groups.len() == 1 || look.config.order.nature().rotates {
             return None;
         }
         let due = look.groups.iter().filter_map(|group| spread_due(look, group)).min()?;
@@ -402,7 +401,7 @@ impl Leading {
             if spread_due(look, group).is_none_or(|due| due > now) {
                 continue;
             }
-            let to = whose_turn(look.nature, at, group);
+            let to = whose_turn(&look.config.order.nature(), at, group);
             let mine = to == Some(look.config.members.me());
             let hears_all = |to| self.sights.hears_all(to, &present);
             let able = to.filter(|to| !mine && self.may_lead(look, at, *to) && hears_all(*to));

@@ -97,6 +97,7 @@ pub(crate) fn joins() -> NodeConfig {
         fetch: FetchLimits::default(),
         serve: ServeLimits::default(),
         level: LevelConfig::made_with(1),
+        era: crate::EraConfig::only("a test has one era"),
         seed: 7,
     }
 }
@@ -175,6 +176,7 @@ impl Host {
             incarnation: life_of(replica),
             view: View::ZERO,
             leader: None,
+            era: 1,
         };
         self.hears(conn, &welcome.frame());
     }

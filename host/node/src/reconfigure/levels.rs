@@ -6,7 +6,7 @@
 //! can. The leader does so by itself after that has been true for some time, or when an operator asks. Until then each replica can go back
 //! to the program before. Afterwards a program that can not work at the level stops, and the others refuse it.
 //!
-//! Nothing depends on the level yet: level 1 does nothing, and exists so that there is a level to raise
+//! Eras need level 3 (reconfigure/eras.rs). Level 1 does nothing, and exists so that there is a level to raise
 //! (docs/decisions/0036-forms-of-nobody-go.md).
 //!
 //! INV-LEVEL-1: what depends on the level follows from the executed commands, never from a replica's own program. Tests: levels/tests.rs,

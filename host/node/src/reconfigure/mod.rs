@@ -14,6 +14,7 @@
 
 mod caught_up;
 mod chain;
+mod eras;
 mod levels;
 mod planning;
 mod signed;
@@ -27,6 +28,7 @@ pub(crate) use standing::Directory;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Event};
 use crate::engine::Engine;
+use crate::eras::Eras;
 use crate::gate::{Gate, Wish};
 use crate::group::{FIRST, Group, Groups, index_of};
 use crate::journal::Journal;
@@ -42,7 +44,7 @@ use quorate_merge::RecordIndex;
 use quorate_order::{Feature, Input as OrderInput, OrderConfig};
 use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{
-    FrameKind, Member, MemberRole, Membership, Memberships, OutFrame, SignedCommand, SystemCommand,
+    Era, FrameKind, Member, MemberRole, Membership, Memberships, OutFrame, SignedCommand, SystemCommand,
     caught_up_frame,
 };
 use signed::Waiting;
@@ -60,6 +62,7 @@ pub(crate) struct Look<'a> {
     pub(crate) journal: &'a Journal,
     pub(crate) leading: &'a Leading,
     pub(crate) rulings: &'a Rulings,
+    pub(crate) eras: &'a Eras,
 }
 
 impl Look<'_> {
@@ -101,6 +104,8 @@ pub(crate) enum Out {
     Level(u32),
     /// Order a border.
     OrderBorder,
+    /// End this era here; that one follows.
+    EndEra(Box<Era>),
     /// An effect of the node.
     Do(Box<Effect>),
     /// Tell all members of a command that administrators signed.
@@ -331,10 +336,20 @@ impl Reconfigure {
             // These belong to the protocol, which acts on them by itself.
             SystemCommand::Holds(_) | SystemCommand::Back(_) => {}
             SystemCommand::Signed(signed) => self.execute_signed(look, signed, out),
-            SystemCommand::Raise(_) | SystemCommand::Instances(_) | SystemCommand::Change(_) if unsigned => {
+            SystemCommand::Raise(_)
+            | SystemCommand::Instances(_)
+            | SystemCommand::Change(_)
+            | SystemCommand::Era(_)
+                if unsigned =>
+            {
                 out.push(say("a command to the engine was refused: no administrator signed it".into()));
             }
             SystemCommand::Raise(level) => self.raised(look, level, out),
+            SystemCommand::Era(era) => {
+                if let Err(why) = self.end_era(look, era, out) {
+                    out.push(say(format!("the end of the era was refused: {why}")));
+                }
+            }
             SystemCommand::Instances(count) => self.resized(look, count, out),
             SystemCommand::Change(change) => {
                 self.begun.change = None;
@@ -502,6 +517,7 @@ impl Reconfigure {
             Wish::Signed(signed, _) => (FrameKind::SignedReply, self.submitted(look, signed, out)),
             Wish::Level(level) => (FrameKind::UpgradeReply, self.raise(look, level, out)),
             Wish::Instances(count) => (FrameKind::InstancesReply, self.resize(look, count, out)),
+            Wish::Faults(request) => (FrameKind::FaultsReply, self.faults(look, &request, out)),
         }
     }
 

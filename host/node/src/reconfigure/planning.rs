@@ -63,7 +63,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether the number of instances is not changing now.
-    fn no_instances_change(&self, view: View) -> Result<(), String> {
+    pub(super) fn no_instances_change(&self, view: View) -> Result<(), String> {
         if let Some(next) = self.look.engine.merge().next_generation() {
             return Err(format!(
                 "the number of instances is changing to {}: wait until it has (`quorate instances show`)",
@@ -133,7 +133,7 @@ impl Plan<'_> {
     }
 
     /// The membership with which a change begins, with all known lives.
-    fn before_a_change(&self) -> Result<Membership, String> {
+    pub(super) fn before_a_change(&self) -> Result<Membership, String> {
         let (number, mut members) = match self.of.roster.current() {
             Some(current) => (current.number(), current.members().to_vec()),
             None => {

@@ -173,6 +173,11 @@ impl Reconfigure {
                 self.roster.administration_mut().replace(administrators);
                 Ok(text)
             }
+            AdminCommand::Era(era) => {
+                let number = era.number;
+                self.end_era(look, era, out)?;
+                Ok(format!("era {} ends, and era {number} begins", number - 1))
+            }
         }
     }
 }
@@ -258,6 +263,10 @@ impl Plan<'_> {
             AdminCommand::Raise(level) => self.is_possible(*level),
             AdminCommand::Administrators(administrators) => {
                 are_keys(administrators.keys().iter().map(|key| *key.bytes()), checks)
+            }
+            AdminCommand::Era(era) => {
+                are_keys(era.members.members().iter().filter_map(|member| member.key), checks)?;
+                self.may_begin_era(era)
             }
         }
     }

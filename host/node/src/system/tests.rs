@@ -41,6 +41,7 @@ pub(crate) fn system() -> System {
         roster: roster(),
         level: 2,
         executor: Bytes::from_static(b"sessions"),
+        eras: EraPart::FIRST,
     }
 }
 
@@ -86,6 +87,14 @@ fn with_another_length_it_is_refused() {
         let cut = SystemPart { order: order.slice(..len), execution: execution.clone() };
         assert!(System::decode(&cut).is_err(), "{len} bytes of {}", order.len());
     }
+    let order = Bytes::from([&order[..], &[0]].concat());
+    assert_eq!(
+        System::decode(&SystemPart { order, execution }),
+        Err("the system part is cut off"),
+        "no era is so short"
+    );
+    let part = EraPart { number: 2, next: None };
+    let SystemPart { order, execution } = System { eras: part, ..system() }.encode();
     let order = Bytes::from([&order[..], &[0]].concat());
     assert_eq!(System::decode(&SystemPart { order, execution }), Err("the system part is too long"));
 }

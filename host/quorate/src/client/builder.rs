@@ -161,6 +161,12 @@ impl ClientBuilder {
         self.config.cluster = Some(cluster);
         self
     }
+    /// The number of the era that everything else is about; the first one by default. The client follows the cluster to later eras by itself.
+    #[must_use]
+    pub const fn era(mut self, number: u64) -> Self {
+        self.config.era = number;
+        self
+    }
     /// The faults that replicas may have; crash faults by default. It must be the cluster's fault model. With Byzantine faults requests go
     /// to all members, and an answer is believed once f+1 of them gave it, so the list of members must be complete. Later the client follows
     /// changes of the members of which f+1 of them tell, or those that are proved to it ([`Self::known`]).

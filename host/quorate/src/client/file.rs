@@ -24,6 +24,8 @@ pub struct ClientFile {
     pub membership: Option<MembershipId>,
     /// The public keys of members' signatures, as far as the file has them.
     pub keys: BTreeMap<ReplicaId, [u8; 32]>,
+    /// The number of the era that this is about, from 1. A client follows the cluster to later ones.
+    pub era: u64,
     /// The faults that its replicas may have; it decides how many equal answers are believed.
     pub fault_model: FaultModel,
     /// How many replicas may be faulty, if the cluster is configured for fewer than its members allow.
@@ -61,6 +63,8 @@ impl std::error::Error for ClientFileError {}
 #[serde(deny_unknown_fields)]
 struct Text {
     cluster: String,
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    era: u64,
     #[serde(default, skip_serializing_if = "is_crash")]
     fault_model: FaultModel,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +80,15 @@ struct Text {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     membership: Option<u64>,
     members: Vec<MemberText>,
+}
+
+const fn first() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_first(era: &u64) -> bool {
+    *era == 1
 }
 
 #[derive(Serialize, Deserialize)]
@@ -195,7 +208,10 @@ impl ClientFile {
             return Err("members: none of them votes".into());
         }
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
-        let Text { fault_model, faults, weighted, authentication, .. } = text;
+        let Text { fault_model, faults, weighted, authentication, era, .. } = text;
+        if era == 0 {
+            return Err("era: they are counted from 1".into());
+        }
         if !fault_model.may_lie() && authentication != Authentication::Links {
             return Err("authentication: where no replica lies nobody checks it: leave it out".into());
         }
@@ -216,6 +232,7 @@ impl ClientFile {
             learners,
             membership,
             keys,
+            era,
             fault_model,
             faults,
             weighted,
@@ -248,6 +265,7 @@ impl ClientFile {
         });
         let text = Text {
             cluster: self.cluster.to_string(),
+            era: self.era,
             fault_model: self.fault_model,
             faults: self.faults,
             weighted: self.weighted,
@@ -315,7 +333,7 @@ impl ClientFile {
     pub fn builder(&self) -> ClientBuilder {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
         let builder = builder.learners(self.learners.clone()).known(self.known());
-        let builder = builder.fault_model(self.fault_model).authentication(self.authentication);
+        let builder = builder.era(self.era).fault_model(self.fault_model).authentication(self.authentication);
         let builder = self.faults.into_iter().fold(builder, ClientBuilder::faults);
         let builder = if self.weighted { builder.weighted() } else { builder };
         let Some(tls) = &self.tls else { return builder };

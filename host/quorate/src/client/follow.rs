@@ -6,7 +6,7 @@ use super::admin::ask_for_links;
 use super::{ClientFile, Credentials};
 use quorate_client::chain::follow;
 use quorate_types::{MembershipId, ReplicaId};
-use quorate_wire::{Chain, Membership};
+use quorate_wire::{Chain, Era, Membership};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,8 @@ impl ClientFile {
                     Ok(chain) => {
                         history.answered.push(replica);
                         history.named = history.named.max(chain.now);
-                        let followed = follow(self.cluster, faults, &known, &chain);
+                        let signed_as = Era::signed_as(self.cluster, self.era);
+                        let followed = follow(signed_as, faults, &known, &chain);
                         if followed.proved.len() > best.len() {
                             best = followed.proved;
                         }

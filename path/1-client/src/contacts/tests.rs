@@ -20,6 +20,7 @@ fn welcome(replica: u16, cluster: u128) -> bytes::Bytes {
         incarnation: Incarnation::new(1),
         view: View::new(1),
         leader: None,
+        era: 1,
     };
     crate::step::tests::arrives(&welcome.frame()).payload
 }

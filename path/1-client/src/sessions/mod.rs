@@ -276,6 +276,11 @@ impl Sessions {
         self.rewind_all();
     }
 
+    /// Later copies of what has no answer may say what no earlier copy said: whoever compared them is no more.
+    pub(crate) fn say_anew(&mut self) {
+        self.cells.iter_mut().filter_map(|cell| cell.session.as_mut()).for_each(Session::say_anew);
+    }
+
     /// The oldest epoch of keys that made tags of a request which is not answered yet.
     pub(crate) fn oldest_epoch(&self) -> Option<u64> {
         self.live().filter_map(Session::oldest_epoch).min()

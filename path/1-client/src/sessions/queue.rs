@@ -179,6 +179,11 @@ impl Queue {
         }
     }
 
+    /// Later copies of requests are made anew.
+    pub(super) fn say_anew(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.fixed = None);
+    }
+
     /// The oldest epoch of keys that made tags of a request which is not answered yet.
     pub(super) fn oldest_epoch(&self) -> Option<u64> {
         let unanswered = self.entries.iter().filter(|entry| !entry.done);

@@ -263,6 +263,11 @@ impl Session {
         self.pace.resends = 0;
     }
 
+    /// Later copies of its requests are made anew.
+    pub(super) fn say_anew(&mut self) {
+        self.queue.say_anew();
+    }
+
     /// The oldest epoch of keys that made tags of a request which is not answered yet.
     pub(super) fn oldest_epoch(&self) -> Option<u64> {
         self.queue.oldest_epoch()

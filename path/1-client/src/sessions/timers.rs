@@ -9,8 +9,9 @@
 use super::Sessions;
 use super::entry::Entry;
 use super::session::{Death, Phase};
-use crate::effects::{CallId, Effect, SessionHandle};
+use crate::effects::{CallId, Effect, ReadConsistency, SessionHandle};
 use crate::error::Error;
+use crate::reads::Question;
 use crate::step::{GRAIN, NEVER, Step};
 use bytes::Bytes;
 use quorate_types::Time;
@@ -193,6 +194,24 @@ impl Sessions {
             let again = Entry::new(entry.call, RequestKind::Query, entry.body, entry.deadline);
             self.enqueue_query(step, Entry { seen: entry.seen, ..again });
         }
+    }
+
+    /// Reads are not ordered any more. Gives those that wait, as if they were asked now; their session expires in the cluster by itself.
+    pub(crate) fn take_queries(&mut self) -> Vec<Question> {
+        let Some(mut session) = self.query_session.take().and_then(|index| self.remove(index)) else {
+            return Vec::new();
+        };
+        let mut questions = Vec::new();
+        for entry in session.take_entries(&mut self.held) {
+            self.queued -= entry.cost();
+            let Some(call) = entry.call.filter(|_| !entry.done && entry.kind == RequestKind::Query) else {
+                continue;
+            };
+            let (after, query, deadline) = (entry.seen, entry.body, entry.deadline);
+            let consistency = ReadConsistency::Strong;
+            questions.push(Question { call, reader: 0, consistency, after, pinned: None, query, deadline });
+        }
+        questions
     }
 
     /// No more reads will come, so the session for queries is closed, if it is open.

@@ -335,6 +335,7 @@ impl World {
                     incarnation: Incarnation::new(1),
                     view: View::new(self.view),
                     leader: self.leader.map(|leader| self.replicas[leader]),
+                    era: 1,
                 }
                 .frame(),
             };

@@ -38,6 +38,7 @@ pub fn welcome(replica: usize, cluster: u64) -> Frame {
         incarnation: Incarnation::new(1),
         view: View::new(1),
         leader: Some(ReplicaId::new(1)),
+        era: 1,
     };
     frame(&welcome.frame())
 }

@@ -2,19 +2,20 @@
 
 use bytes::Bytes;
 use quorate_types::{
-    AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, MembershipId, Reject,
-    ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
+    AgreedTime, ClientId, ClusterId, Digest, FaultModel, Incarnation, InstanceId, ItemsBuilder, MembershipId,
+    Reject, ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
 use quorate_wire::{
     AdminCommand, AnswerMode, AttestAnswer, Attested, Batch, BatchHeader, Chain, ClientMessage, EarlyTokens,
-    Frame, FrameKind, Hello, LeaderNotice, LetterFrame, Link, Listen, Member, MemberRequest, MemberRole,
-    Membership, Memberships, Memos, MemosWanted, OutFrame, ReadConsistency, ReadReply, ReadRequest,
-    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand,
-    StateMessage, Tokens, Welcome, attest_request, caught_up_frame, chain_request, evidence_frame,
-    fill_frame, keys_frame, lanes_request, listen_frame, order_frame, read_attest_request, read_caught_up,
-    read_evidence, read_fill, read_instances_request, read_lanes_request, read_order, read_reply_header,
-    read_room, read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
+    Era, EraFaults, EraNotice, FaultsRequest, Frame, FrameKind, Hello, LeaderNotice, LetterFrame, Link,
+    Listen, Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, OutFrame,
+    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage,
+    Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo,
+    SharedKey, Sight, SignedCommand, StateMessage, Tokens, Welcome, attest_request, caught_up_frame,
+    chain_request, evidence_frame, fill_frame, keys_frame, lanes_request, listen_frame, order_frame,
+    read_attest_request, read_caught_up, read_evidence, read_fill, read_instances_request,
+    read_lanes_request, read_order, read_reply_header, read_room, read_upgrade_request, room_frame,
+    write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -167,6 +168,9 @@ fn handshakes(list: &mut Vec<Sample>) {
     hello("admin", "An operator dials r3.", Some(3), CLUSTER, Role::Admin);
     let story = "Replica r2 dials r1 once more, for the instances of the third lane after its first one.";
     list.push(Sample { name: "hello_peer_again".into(), story, frame });
+    let later = Hello::new(CLUSTER, Some(ReplicaId::new(1)), peer).of_member(1, 2).in_era(3);
+    let story = "Replica r2, which is in the third era, dials r1.";
+    list.push(Sample { name: "hello_peer_era".into(), story, frame: later.frame() });
 
     let mut welcome = |name: &str, story, leader: Option<u16>| {
         let welcome = Welcome {
@@ -177,6 +181,7 @@ fn handshakes(list: &mut Vec<Sample>) {
             incarnation: LIFE,
             view: View::new(9),
             leader: leader.map(ReplicaId::new),
+            era: 1,
         };
         list.push(Sample { name: format!("welcome_{name}"), story, frame: welcome.frame() });
     };
@@ -197,6 +202,43 @@ fn handshakes(list: &mut Vec<Sample>) {
         let name = format!("refusal_{}", snake(&format!("{reason:?}")));
         list.push(Sample { name, story: "The connection is not taken.", frame: refusal.frame() });
     }
+}
+
+/// The second era of a cluster of four, one of which may lie.
+fn an_era() -> Era {
+    let member =
+        |id: u16| Member { key: Some([id as u8; 32]), life: 0x11, ..Member::voter(ReplicaId::new(id)) };
+    let members = Membership::new(MembershipId::FIRST, (1..=4).map(member).collect());
+    Era {
+        number: 2,
+        protocol: 2,
+        faults: EraFaults { model: FaultModel::Byzantine, most: Some(1) },
+        members: members.expect("a membership"),
+        administrators: None,
+    }
+}
+
+fn eras(list: &mut Vec<Sample>) {
+    let welcome = Welcome {
+        format: 1,
+        feature_level: quorate_wire::FEATURE_LEVEL,
+        cluster: CLUSTER,
+        replica: ReplicaId::new(1),
+        incarnation: LIFE,
+        view: View::new(9),
+        leader: None,
+        era: 2,
+    };
+    let story = "r1, which is in the second era, takes the connection.";
+    list.push(Sample { name: "welcome_era".into(), story, frame: welcome.frame() });
+    let notice = EraNotice { began: Seq::new(70), before: Digest::new([1; 32]), era: an_era() };
+    let story = "The sender is in the second era, which began at seq 70.";
+    list.push(Sample { name: "era".into(), story, frame: notice.frame() });
+    let request = FaultsRequest { protocol: None, faults: an_era().faults };
+    let story = "An operator wants the cluster to survive a replica that lies from now on.";
+    list.push(Sample { name: "faults_request".into(), story, frame: request.frame() });
+    let frame = OutFrame::new(FrameKind::FaultsReply, b"begun 2", vec![]);
+    list.push(Sample { name: "faults_reply".into(), story: "The leader ordered the end of the era.", frame });
 }
 
 /// `ForeignCluster` as `foreign_cluster`.
@@ -465,6 +507,7 @@ fn of_members() -> impl Iterator<Item = Sample> {
 pub(crate) fn samples() -> Vec<Sample> {
     let mut list = Vec::new();
     handshakes(&mut list);
+    eras(&mut list);
     list.push(Sample {
         name: "order".into(),
         story: "What protocol 1 says in instance 1, with a batch.",
@@ -599,6 +642,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::InstancesReply
         | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
+        | FrameKind::FaultsReply
         | FrameKind::SignedReply => {
             vec![text(&frame.payload)]
         }
@@ -624,9 +668,22 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number())).collect()
         }
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
+        FrameKind::Members
+        | FrameKind::MemberRequest
+        | FrameKind::Era
+        | FrameKind::FaultsRequest
+        | FrameKind::SignedCommand => change_lines(frame)?,
+    })
+}
+
+/// Members, eras, and who asks for others.
+fn change_lines(frame: Frame) -> Result<Vec<String>, Reject> {
+    Ok(match frame.kind {
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
-        FrameKind::SignedCommand => {
+        FrameKind::Era => vec![format!("{:?}", EraNotice::decode(frame.payload)?)],
+        FrameKind::FaultsRequest => vec![format!("{:?}", FaultsRequest::decode(frame.payload)?)],
+        _ => {
             let (signed, reason) = SignedCommand::decode_with_reason(frame.payload)?;
             let reason = (!reason.is_empty()).then(|| format!("reason: {reason}"));
             [format!("{signed:?}")].into_iter().chain(reason).collect()
@@ -664,6 +721,7 @@ fn client_lines(frame: Frame) -> Result<Vec<String>, Reject> {
 fn replica_lines(frame: Frame) -> Result<Vec<String>, Reject> {
     Ok(match ReplicaMessage::decode(frame)? {
         ReplicaMessage::Members(members) => vec![format!("{members:?}")],
+        ReplicaMessage::Era(notice) => vec![format!("{notice:?}")],
         ReplicaMessage::Chain(chain) => {
             let links = chain.links.iter().map(|link| text(link));
             std::iter::once(format!("membership {}", chain.now)).chain(links).collect()

@@ -12,6 +12,7 @@ use quorate_auth::{Authenticator, Keyed};
 use quorate_log::SyncMode;
 use quorate_node::memberships_in_force;
 use quorate_types::ReplicaId;
+use quorate_wire::Era;
 use std::collections::BTreeSet;
 
 /// Now and then.
@@ -43,7 +44,8 @@ impl Judge {
         }
         let lies = |replica| cluster.plan.is_liar(usize::from(replica).saturating_sub(1));
         let name = name(who, cluster.plan.replicas);
-        self.note(suspects::proved(&name, bytes, (CLUSTER, &keys), lies));
+        let cluster = Era::signed_as(CLUSTER, cluster.replicas[who].era_number());
+        self.note(suspects::proved(&name, bytes, (cluster, &keys), lies));
     }
 
     /// Whether clients are answered and alarms ring, once nothing else fails; and whether replicas know the same members and instances.
@@ -130,7 +132,8 @@ impl Judge {
             return Ok(());
         }
         let any = node.status().checkpoints.durable_seq > 0 && !rots;
-        self.checkpoints.at_rest(&name(who, cluster.plan.replicas), &keeping.files, any)?;
+        let era = self.true_states[who].era;
+        self.checkpoints.at_rest(&name(who, cluster.plan.replicas), era, &keeping.files, any)?;
         cluster.trims(who)
     }
 

@@ -436,6 +436,13 @@ impl Made {
         Self::with_instances(&members, instances)
     }
 
+    /// Three members on free ports that have keys, for an era in which one may lie.
+    pub(crate) fn three_with_keys() -> Self {
+        let members: Vec<(u16, String)> =
+            (1..).zip(free_ports(3)).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect();
+        Self::with(&members, &["--signing"])
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("made")

@@ -28,6 +28,7 @@ fn cluster(members: u16, fault_model: FaultModel) -> ClientFile {
         keys: (1..=members).map(key).collect(),
         fault_model,
         faults: None,
+        era: 1,
         weighted: false,
         authentication: Authentication::Links,
         tls: None,

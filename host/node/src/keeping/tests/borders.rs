@@ -83,7 +83,7 @@ fn a_full_disk_asks_for_borders() {
     assert!(alone.passes(2).is_empty(), "more borders would free nothing");
     assert_eq!(alone.keeping.deadline(), None);
 
-    let deletes = In::Delivered { seq: Seq::new(21), bytes: 1, asks: false, settled: true };
+    let deletes = In::Delivered { seq: Seq::new(21), bytes: 1, asks: false, settled: true, ends: false };
     alone.step(deletes);
     assert!(alone.keeping.deadline().is_some_and(|at| at <= alone.now));
     assert_eq!(alone.step(In::Deadline), ["to r2: border?"]);
@@ -106,7 +106,7 @@ fn a_checkpoint_that_did_not_fit_is_made_when_there_is_room() {
     assert!((2..10).contains(&asked), "{asked}");
     assert!(alone.passes(600).is_empty());
     // Deletes were executed.
-    alone.step(In::Delivered { seq: Seq::new(25), bytes: 1, asks: false, settled: true });
+    alone.step(In::Delivered { seq: Seq::new(25), bytes: 1, asks: false, settled: true, ends: false });
     assert_eq!(alone.passes(64), ["to r2: border?"]);
     alone.border(26);
     alone.step(In::Kept(Report::NoRoom { seq: Seq::new(26) }));

@@ -32,7 +32,7 @@ fn it_gives_up_what_it_wrote_hands_over_and_fetches() {
 #[test]
 fn it_is_sound_again_once_execution_goes_on_from_what_it_fetched() {
     let (mut alone, _) = diverged();
-    let border = In::Delivered { seq: Seq::new(30), bytes: 1, asks: true, settled: true };
+    let border = In::Delivered { seq: Seq::new(30), bytes: 1, asks: true, settled: true, ends: false };
     assert!(alone.step(border).is_empty(), "nobody needs a checkpoint of it");
     alone.fetch();
     alone.receive();

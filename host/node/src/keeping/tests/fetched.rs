@@ -31,7 +31,8 @@ fn what_is_fetched_becomes_durable_before_execution_goes_on_from_it() {
     let status = alone.keeping.status(alone.now);
     assert_eq!((status.last_seq, status.durable_seq), (1000, 1000));
     assert!(alone.keeping.sound() && !alone.keeping.transfers());
-    let said = alone.step(In::Delivered { seq: Seq::new(1001), bytes: 1, asks: true, settled: true });
+    let said =
+        alone.step(In::Delivered { seq: Seq::new(1001), bytes: 1, asks: true, settled: true, ends: false });
     assert_eq!(said, ["capture 4 at q1001"], "borders go on from its own");
 }
 
@@ -39,7 +40,7 @@ fn what_is_fetched_becomes_durable_before_execution_goes_on_from_it() {
 fn nothing_is_fetched_that_came_by_in_the_log() {
     let mut alone = lags();
     assert_eq!(
-        alone.step(In::Delivered { seq: Seq::new(500), bytes: 1, asks: false, settled: true }),
+        alone.step(In::Delivered { seq: Seq::new(500), bytes: 1, asks: false, settled: true, ends: false }),
         ["ForgetPartial"]
     );
     assert!(!alone.keeping.transfers());
@@ -50,7 +51,7 @@ fn nothing_is_fetched_that_came_by_in_the_log() {
 fn among_many_instances_a_fetch_ends_when_no_leader_says_so_any_more() {
     let mut alone = lags();
     alone.facts.instances = 2;
-    let executed = || In::Delivered { seq: Seq::new(500), bytes: 1, asks: false, settled: true };
+    let executed = || In::Delivered { seq: Seq::new(500), bytes: 1, asks: false, settled: true, ends: false };
     assert!(alone.step(executed()).is_empty());
     alone.passes(60);
     assert_eq!(alone.step(executed()), ["ForgetPartial"]);

@@ -92,6 +92,7 @@ fn checkpoint(host: &mut Host) -> Input {
         roster: Roster::new(3),
         level: 3,
         executor: parts.system.into(),
+        eras: crate::system::EraPart::FIRST,
     };
     let (seq, digest) = (system.seq, Digest::new([7; 32]));
     let digests = Digests { image: digest, state: digest };

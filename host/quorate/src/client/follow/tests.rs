@@ -43,6 +43,7 @@ fn file() -> ClientFile {
         keys: [].into(),
         fault_model: FaultModel::Byzantine,
         faults: None,
+        era: 1,
         weighted: false,
         authentication: Authentication::Links,
         tls: None,

@@ -150,6 +150,7 @@ impl State {
             incarnation: Incarnation::new(1),
             view: View::new(self.view),
             leader: Some(id(self.leader)),
+            era: 1,
         }
         .frame()
     }

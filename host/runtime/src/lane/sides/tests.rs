@@ -37,7 +37,7 @@ fn node(posts: &Posts) -> Node {
     let mut config = Config::new(cluster, 1, "data".into(), vec![member]);
     (config.instances, config.durability.mode) = (2, Durability::Memory);
     let identity = Identity { cluster, replica: 1, incarnation, log_id: 1, start_time_ns: 1 };
-    let config = config.node_config(&identity, 1).expect("a configuration");
+    let config = config.node_config(&identity, &config, 1).expect("a configuration");
     let log = Log::create(config.log_id, config.log.clone());
     let restoring = Restoring::new(config, Recovered::default()).expect("there is nothing to read");
     let mut node = restoring.finish(log, Box::new(Nothing)).expect("a node");

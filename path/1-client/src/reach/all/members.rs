@@ -82,7 +82,7 @@ impl ToAll {
 
 /// Contacts of those that left end, and those that joined get one. Returns by contact whether its member was one before and is one now; and
 /// whether any left or joined.
-fn meet(
+pub(crate) fn meet(
     step: &mut Step<'_>,
     parts: &mut Parts,
     leader: Option<usize>,

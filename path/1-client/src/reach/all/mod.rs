@@ -20,6 +20,8 @@ mod tagging;
 mod told;
 mod unordered;
 
+pub(crate) use members::meet;
+
 use super::{CurrentLeader, Reach};
 use crate::config::Config;
 use crate::contacts::Contacts;
@@ -33,7 +35,7 @@ use chain::Following;
 use first::First;
 use notices::{Notice, Notices};
 use quorate_types::{ReplicaId, Time, Trust, View, planted};
-use quorate_wire::{Chain, Memberships, REQUEST_HEADER, ReadReply, Reply, Welcome};
+use quorate_wire::{Chain, Era, Memberships, REQUEST_HEADER, ReadReply, Reply, Welcome};
 use repliers::Repliers;
 use spread::Spread;
 use told::Told;
@@ -72,11 +74,11 @@ fn leader_comes_first(config: &Config, spread: &Spread) -> bool {
 }
 
 impl ToAll {
-    /// For these members, in the order of their ids.
-    pub(crate) fn new(config: &Config, members: &[ReplicaId]) -> Self {
-        let (count, trust) = (members.len(), config.faults.among(members.len() as u32));
+    /// For these members, in the order of their ids, and so many contacts: those of former members are counted.
+    pub(crate) fn new(config: &Config, members: &[ReplicaId], contacts: usize) -> Self {
+        let (count, trust) = (contacts, config.faults.among(members.len() as u32));
         let needed = needed(trust);
-        let spread = Spread::new(config, members);
+        let spread = Spread::new(config, members, contacts);
         Self {
             needed,
             current: CurrentLeader::NONE,
@@ -89,7 +91,7 @@ impl ToAll {
             following: config
                 .cluster
                 .zip(config.membership.clone())
-                .map(|(id, known)| Following::new(id, known)),
+                .map(|(id, known)| Following::new(Era::signed_as(id, config.era), known)),
         }
     }
 

@@ -76,8 +76,8 @@ pub(super) struct Spread {
 
 impl Spread {
     /// For these members, in the order of their ids.
-    pub(super) fn new(config: &Config, members: &[ReplicaId]) -> Self {
-        let missed = vec![Missed::default(); members.len()];
+    pub(super) fn new(config: &Config, members: &[ReplicaId], contacts: usize) -> Self {
+        let missed = vec![Missed::default(); contacts];
         Self { signs: config.signer.is_some(), tagging: Tagging::of(config, members), missed }
     }
 

@@ -23,7 +23,7 @@ impl Bench {
         let mut desk = Desk::new();
         desk.config.faults = FaultModel::Byzantine.into();
         let ids: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
-        let reach = ToAll::new(&desk.config, &ids);
+        let reach = ToAll::new(&desk.config, &ids, ids.len());
         let parts = desk.parts(4, reach.rules());
         let session = SessionHandle { index: 0, generation: 1 };
         let mut bench = Self { desk, parts, reach, session };

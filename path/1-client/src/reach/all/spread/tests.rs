@@ -19,7 +19,7 @@ impl Bench {
         let mut desk = Desk::new();
         desk.config.connection_bytes_max = 1000;
         let ids: Vec<ReplicaId> = (1..=3).map(ReplicaId::new).collect();
-        let spread = Spread::new(&desk.config, &ids);
+        let spread = Spread::new(&desk.config, &ids, ids.len());
         let mut parts = desk.parts(3, ONE);
         desk.open(&mut parts.sessions, 1, ID);
         desk.effects();
