@@ -43,7 +43,7 @@ impl Plan<'_> {
         if level < ERAS_LEVEL {
             return Err(format!(
                 "the cluster works at feature level {level}, and other faults can be chosen from level {ERAS_LEVEL} on: raise it \
-                 (`quorate upgrade finish`)"
+                 (`quorate upgrade raise`)"
             ));
         }
         if look.eras.has_ended() {
