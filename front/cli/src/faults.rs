@@ -126,10 +126,15 @@ impl Look {
 
     fn text(&self) -> String {
         let Said { number, protocol, model, faults, may_lie, began, ends } = &self.said;
-        let lies = if *may_lie { ", which may be lies" } else { "" };
+        let survives = match (faults, may_lie) {
+            (1, true) => "1 fault, which may be a lie".to_owned(),
+            (1, false) => "1 fault".to_owned(),
+            (_, true) => format!("{faults} faults, which may be lies"),
+            (_, false) => format!("{faults} faults"),
+        };
         let since = began.map_or(String::new(), |seq| format!(", since seq {seq}"));
         let mut text = format!(
-            "era {number}{since}: {model}, ordered by {protocol}; {faults} faults are survived{lies}\n{} of {} replicas are in it",
+            "era {number}{since}: {model}, ordered by {protocol}; it survives {survives}\n{} of {} replicas are in it",
             self.there.0, self.there.1
         );
         if let Some(next) = ends {
@@ -183,7 +188,13 @@ fn set(args: &SetArgs) -> Outcome {
     let model = chosen.model()?.unwrap_or_default();
     let faults = EraFaults { model, most: chosen.count() };
     let request = FaultsRequest { protocol: args.protocol.map(|protocol| protocol.row().number), faults };
-    let lies = Look::at(&cluster)?.said.may_lie;
+    let said = Look::at(&cluster)?.said;
+    if said.model == model.to_string() && args.protocol.is_none() && args.faults.is_none() {
+        return Err(Failure::new(format!(
+            "the cluster survives {model} faults already (`quorate faults show`): add --faults or --protocol to change how many, or how replicas agree"
+        )));
+    }
+    let lies = said.may_lie;
     let number = match begin(args, &cluster, &request, lies)? {
         Ok(number) => number,
         Err(later) => {

@@ -73,6 +73,11 @@ fn a_cluster_moves_from_crash_faults_to_lies_and_back_under_load() {
         goes_on("the client goes on where one may lie");
         let era = json(&directory, &["faults", "show"]);
         assert_eq!((&era["number"], &era["may_lie"]), (&2.into(), &true.into()), "{era}");
+        refused(
+            &directory,
+            &["faults", "set", "byzantine"],
+            &["survives byzantine faults already", "--protocol"],
+        );
         // Not even all of them may say it for everybody: administrators sign.
         let text = ran(&directory, &["faults", "set", "crash"]);
         assert!(text.starts_with("era 3, since seq ") && text.contains("ordered by raft"), "{text}");

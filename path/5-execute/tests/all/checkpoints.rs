@@ -8,7 +8,7 @@ use quorate_types::{SessionId, SessionKey, Span};
 use quorate_wire::ReplyStatus;
 
 fn replica() -> Replica {
-    // Those of the file below: what is usual now may be something else.
+    // Those of the file below, and its level: what is usual now may be something else.
     let limits = SessionLimits {
         window: 9,
         ttl: Span::from_nanos(1000),
@@ -16,6 +16,7 @@ fn replica() -> Replica {
         ..SessionLimits::default()
     };
     let mut replica = Replica::new(limits);
+    replica.executor.set_level(2);
     let id = replica.opened(1, 1);
     replica.run(5, &[open(1, 2), open(2, 1), commands(id, 1, 1, &[b"one"]), commands(id, 2, 1, &[b"two"])]);
     replica.run(6, &[empty(id, 3, 2)]);
