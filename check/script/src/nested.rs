@@ -8,7 +8,7 @@
 //! - `shop [ring=2] [patience=100] [chain=4]`: the shop begins, with a schedule, agreed nanoseconds until an outcome is unknown, and the most
 //!   services that lead to a request. `open alice bob`: a batch that opens sessions.
 //! - `ask alice "get cash" "add cash 5"`: the session's next request, with these commands, goes into the next batch. `again alice`: its last
-//!   request once more. What commands say is described in [`phrases`].
+//!   request once more. What commands say is described in `nested/phrases.rs`.
 //! - `nested alice chain=mint,bank "get cash"`: another service asks, in this session, and these services led to it.
 //! - `answer bank 1 "yes" "no"`: the next batch brings the answer to a nested request, with these replies.
 //! - `batch [time=10]`: the batch is decided.
