@@ -62,3 +62,13 @@ fn nothing_is_shown_while_the_replica_answers_no_reads() {
     assert!(matches!(state.adopt(Some(&version(10))), Some(Step::On(_))), "who waited goes on");
     assert!(state.shows(10));
 }
+
+/// A replica that goes back to a checkpoint tells again what clients have seen. Only what is new to them is handed on.
+#[test]
+fn what_was_seen_before_is_not_told_again() {
+    let mut state = shown(10);
+    let replaced = Told { zxid: 5, what: What::Replaced };
+    state.hear(Heard { list: vec![replaced, nodes(8), nodes(10), nodes(11)], gap: None });
+    let Some(Step::Jump { told, .. }) = state.adopt(Some(&version(11))) else { panic!("it jumps") };
+    assert_eq!(told, [nodes(11)]);
+}
