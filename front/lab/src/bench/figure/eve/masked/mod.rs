@@ -85,6 +85,7 @@ struct Of {
     /// Of all rounds together.
     rollbacks: u64,
     wrong: u64,
+    behind: u64,
     paper: Paper,
 }
 
@@ -191,6 +192,7 @@ fn of(mixer: &Mixer, counts: Counts, own: &[Run], all: &[Vec<Run>]) -> Of {
         beside_original: Median::of(beside.collect()),
         rollbacks: own.iter().map(|run| run.rollbacks).sum(),
         wrong: own.iter().map(|run| run.wrong).sum(),
+        behind: own.iter().map(|run| run.behind).sum(),
         paper: mixer.paper,
     }
 }
@@ -239,7 +241,7 @@ fn table(document: &Document) -> Table {
         "manifested of 1000 in waves",
         "requests/s",
         "beside original",
-        "rolled back, wrong answers",
+        "rolled back, wrong answers, left behind",
     ];
     let percent =
         |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0));
@@ -267,7 +269,7 @@ fn table(document: &Document) -> Table {
                     .map_or("-".into(), |of| shares::cell(of, |times| format!("{times:.2}"))),
                 format!("{:.2}", paper.per_s / original),
             ),
-            format!("{}, {}", of.rollbacks, of.wrong),
+            format!("{}, {}, {}", of.rollbacks, of.wrong, of.behind),
         ];
         (colour(at), cells)
     };
@@ -307,8 +309,9 @@ fn facts(document: &Document) -> Vec<String> {
          commands that sleep hold up agreement; the paper's Eve goes on"
             .into(),
         "a pair that is missed races only if both are in one wave: a request is one wave behind the last one that it conflicts with (S2)".into(),
-        "rolled back, wrong answers: on real threads, of all rounds together; roll-backs are also those of results that came late (V5), and a wrong \
-         answer is one that was ruled"
+        "rolled back, wrong answers, left behind: on real threads, of all rounds together; roll-backs are also those of results that came late (V5), and a wrong \
+         answer is one that was ruled. While a replica is too slow for T the other one rules alone; if it told something wrong then, the slow one can not \
+         repeat it, says so, and waits for the next checkpoint"
             .into(),
         format!(
             "a perfect mixer makes {waves:.1} waves of {of:.1} requests, the mean of {batches} batches of {requests} requests on {objects} objects: as many as the \
