@@ -167,8 +167,9 @@ impl Queue {
         self.heap.push(Reverse((at, tie, self.count, event)));
     }
 
-    /// The next event, and its time.
-    pub fn pop(&mut self) -> Option<(u64, Event)> {
+    /// The next event, and its time, if it happens until `end`. A later one stays: a run may go on behind its end.
+    pub fn pop_until(&mut self, end: u64) -> Option<(u64, Event)> {
+        self.heap.peek().filter(|Reverse((at, ..))| *at <= end)?;
         self.heap.pop().map(|Reverse((at, _, _, event))| (at, event))
     }
 }

@@ -36,7 +36,7 @@ impl Timeline {
 
     /// The next event, if it happens until `end`. The time becomes that of the event.
     pub fn next(&mut self, end: u64) -> Option<Event> {
-        let (at, event) = self.queue.pop().filter(|(at, _)| *at <= end)?;
+        let (at, event) = self.queue.pop_until(end)?;
         self.now = at;
         self.trace.events += 1;
         self.trace.mix(&[at]);
@@ -84,3 +84,6 @@ impl Timeline {
         &self.trace
     }
 }
+
+#[cfg(test)]
+mod tests;
