@@ -13,7 +13,8 @@
 //!
 //! **Time.** Sessions end by a clock of their own. It follows agreed time, but no step of it counts for more than a tick, and there is a
 //! step in every tick as long as batches are executed. So a time in which nothing could be ordered ends no session, and a clock that jumps
-//! does not either. ZooKeeper begins all time-outs again after an election, for the same reason.
+//! does not either. Where several leaders propose, deadlines are due later than commands are executed; the clock follows what is due, so that
+//! commands and deadlines move it alike. ZooKeeper begins all time-outs again after an election, for the same reason.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -173,13 +174,13 @@ pub(crate) struct Sessions<'v, 's> {
 impl Sessions<'_, '_> {
     /// What the clock shows, without a step.
     fn now(&self, ctx: &Context) -> u64 {
-        Clock::get(self.view).map_or(0, |clock| clock.at(ctx.time(), self.tick).own)
+        Clock::get(self.view).map_or(0, |clock| clock.at(ctx.due(), self.tick).own)
     }
 
     /// A step of the clock. It begins with the first server.
     fn step(&mut self, ctx: &Context) -> u64 {
-        let begins = Clock { agreed: ctx.time().nanos(), own: 0 };
-        let clock = Clock::get(self.view).unwrap_or(begins).at(ctx.time(), self.tick);
+        let begins = Clock { agreed: ctx.due().nanos(), own: 0 };
+        let clock = Clock::get(self.view).unwrap_or(begins).at(ctx.due(), self.tick);
         clock.put(self.view);
         clock.own
     }

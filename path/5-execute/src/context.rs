@@ -19,6 +19,7 @@ pub struct Context {
     slot: Slot,
     instance: InstanceId,
     time: AgreedTime,
+    due: AgreedTime,
     seed: u64,
     request: u32,
     command: u32,
@@ -35,6 +36,7 @@ impl Context {
             slot: Slot::ZERO,
             instance: InstanceId::new(0),
             time,
+            due: time,
             seed: 0,
             request: 0,
             command: 0,
@@ -43,8 +45,8 @@ impl Context {
     }
     /// The context of a batch's requests.
     pub(crate) const fn of_batch(seq: Seq, moment: &Moment, seed: u64) -> Self {
-        let Moment { time, level, instance, slot, .. } = *moment;
-        Self::at(seq, time).with_seed(seed).with_level(level).with_place(instance, slot)
+        let Moment { time, due, level, instance, slot } = *moment;
+        Self::at(seq, time).with_due(due).with_seed(seed).with_level(level).with_place(instance, slot)
     }
     /// This context for the batch that this slot of this instance decided.
     #[must_use]
@@ -56,10 +58,15 @@ impl Context {
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
-    /// This context at another time.
+    /// This context at another time, at which deadlines up to that time are due.
     #[must_use]
     pub const fn with_time(self, time: AgreedTime) -> Self {
-        Self { time, ..self }
+        Self { time, due: time, ..self }
+    }
+    /// This context where deadlines up to another time are due.
+    #[must_use]
+    pub const fn with_due(self, due: AgreedTime) -> Self {
+        Self { due, ..self }
     }
     /// This context for a session of a client.
     #[must_use]
@@ -107,6 +114,11 @@ impl Context {
     /// The agreed time.
     pub const fn time(&self) -> AgreedTime {
         self.time
+    }
+    /// The agreed time up to which deadlines are due: the service was called for all that it named up to then. Where several leaders propose it is
+    /// a second before [`Self::time`], otherwise the same; in queries, too. A clock that commands and deadlines both move follows this one.
+    pub const fn due(&self) -> AgreedTime {
+        self.due
     }
     /// The index of the request in the batch, from 0.
     pub const fn request_index(&self) -> u32 {

@@ -110,7 +110,7 @@ impl World {
         self.seq += 1;
         let (mut reply, ctx, ms) = (Vec::new(), self.context(), self.ms());
         self.service.execute(&command, &ctx, &mut ReplySink::new(&mut reply, 1 << 24));
-        self.ensemble.history.passes(ctx.time());
+        self.ensemble.history.passes(ctx.due());
         self.ensemble.history.executed(&command, &reply, ms);
         self.done();
         let place = &mut self.ensemble.places[at];
@@ -203,7 +203,7 @@ impl World {
         let is_due = self.service.next_deadline().is_some_and(|due| due <= ctx.time());
         if is_due && self.ms() >= self.halted_until {
             self.service.deadline_reached(&ctx);
-            self.ensemble.history.passes(ctx.time());
+            self.ensemble.history.passes(ctx.due());
             self.done();
         }
     }

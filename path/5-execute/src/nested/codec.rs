@@ -244,6 +244,7 @@ fn write_ctx(ctx: &Context, out: &mut Vec<u8>) {
         ctx.slot().number(),
         u64::from(ctx.instance().number()),
         ctx.time().nanos(),
+        ctx.due().nanos(),
         ctx.batch_seed(),
     ];
     numbers.into_iter().for_each(|number| put_u64(out, number));
@@ -253,10 +254,11 @@ fn write_ctx(ctx: &Context, out: &mut Vec<u8>) {
 fn read_ctx(key: Key, from: &mut Reader<'_>) -> Result<Context> {
     let (client, session) = (ClientId::new(from.u64()?), SessionId::from_number(from.u64()?));
     let (slot, instance) = (Slot::new(from.u64()?), from.u64()?);
-    let (time, seed) = (AgreedTime::from_nanos(from.u64()?), from.u64()?);
+    let (time, due) = (AgreedTime::from_nanos(from.u64()?), AgreedTime::from_nanos(from.u64()?));
+    let seed = from.u64()?;
     let Ok(instance) = u16::try_from(instance) else { return wrong("an instance of a request under way") };
     let ctx = Context::at(Seq::new(key.seq), time).with_place(InstanceId::new(instance), slot);
-    let ctx = ctx.with_seed(seed).with_session(client, session).with_request(key.index);
+    let ctx = ctx.with_due(due).with_seed(seed).with_session(client, session).with_request(key.index);
     Ok(ctx.with_level(from.u32()?))
 }
 

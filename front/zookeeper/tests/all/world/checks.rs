@@ -78,8 +78,8 @@ pub(super) struct History {
     counts: Counts,
     service: ZooKeeper,
     timing: Timing,
-    /// The time of the log, in nanoseconds: what was agreed last, and what has passed in steps of a tick at most.
-    agreed: u64,
+    /// The time of the log, in nanoseconds: up to where deadlines are due, and what has passed in steps of a tick at most.
+    due: u64,
     passed: u64,
     /// By session: its server, the transaction in which it came there, and how much had passed when the log heard of its client last.
     said: BTreeMap<i64, (i64, i64, u64)>,
@@ -94,10 +94,10 @@ impl History {
         Self { timing, ..Self::default() }
     }
 
-    /// The log has come to this time. Whatever waited for it, a step counts for a tick at most.
-    pub(super) fn passes(&mut self, time: AgreedTime) {
-        let step = time.nanos().saturating_sub(self.agreed).min(self.timing.tick * 1_000_000);
-        (self.agreed, self.passed) = (self.agreed.max(time.nanos()), self.passed + step);
+    /// The log has come to where deadlines up to this time are due. Whatever waited for it, a step counts for a tick at most.
+    pub(super) fn passes(&mut self, due: AgreedTime) {
+        let step = due.nanos().saturating_sub(self.due).min(self.timing.tick * 1_000_000);
+        (self.due, self.passed) = (self.due.max(due.nanos()), self.passed + step);
     }
 
     /// Servers may be without the log up to this time. Whom they hear until then is not sure to live.

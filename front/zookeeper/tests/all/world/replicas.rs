@@ -207,7 +207,7 @@ impl OnReplicas {
 
     fn run_again(&mut self, ran: &Ran) {
         let (Ran::Command { ctx, .. } | Ran::Deadline { ctx }) = ran;
-        self.ensemble.history.passes(ctx.time());
+        self.ensemble.history.passes(ctx.due());
         match ran {
             Ran::Command { command, reply, .. } => {
                 let mut again = Vec::new();
