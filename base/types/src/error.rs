@@ -1,6 +1,7 @@
 //! The three kinds of failure, which are never mixed. If a peer or client sent something bad, it is a [`Reject`]. If this replica's disk
-//! can not be trusted any more, it is a [`Halt`]. A bug of this program is an `assert!` with the invariant's name.
+//! can not be trusted any more, or the service panicked, it is a [`Halt`]. A bug of this program is an `assert!` with the invariant's name.
 
+use crate::{ClientId, RequestNumber, Seq};
 use std::fmt;
 
 /// A peer or client sent something unacceptable. It is counted, answered or dropped, and never fatal.
@@ -37,7 +38,7 @@ impl fmt::Display for Reject {
 
 impl std::error::Error for Reject {}
 
-/// This machine's storage can no longer be trusted. The host stops this replica and prints the remedy; the other replicas continue without
+/// This machine's storage can no longer be trusted, or this replica can not go on for another reason. The host stops this replica and prints the remedy; the other replicas continue without
 /// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,6 +73,17 @@ pub enum Halt {
     EraBegins {
         /// The number of the era.
         number: u64,
+    },
+    /// The service panicked while it executed a command.
+    ServicePanicked {
+        /// The seq of the command's batch.
+        seq: Seq,
+        /// The client, and the number of its request; none when a deadline was reached.
+        request: Option<(ClientId, RequestNumber)>,
+        /// The bytes of the request's commands together.
+        bytes: usize,
+        /// What the panic said.
+        why: String,
     },
     /// A record that was read back contradicts what is known.
     LogInconsistent {
@@ -115,6 +127,22 @@ impl fmt::Display for Halt {
                 f,
                 "era {number} of the cluster begins, and everything for it is on this disk. Start the replica again: it goes on in that era"
             ),
+            Self::ServicePanicked { seq, request, bytes, why } => {
+                write!(f, "the service panicked at seq {}, ", seq.number())?;
+                match request {
+                    Some((client, number)) => write!(
+                        f,
+                        "in request {} of client {}, which has {bytes} bytes",
+                        number.number(),
+                        client.number()
+                    )?,
+                    None => f.write_str("when a deadline was reached")?,
+                }
+                write!(
+                    f,
+                    ": {why}. Each replica that comes to this place stops in the same way, also when it is started again. Start all of them with a program                      whose service does not panic there: none has executed it, so they go on from there"
+                )
+            }
             Self::LogInconsistent { why } => write!(
                 f,
                 "the log does not fit together: {why}. This replica stops; the others go on. Keep the directory for \

@@ -21,7 +21,7 @@ use crate::workers::{Crew, Workers};
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
-use quorate_execute::Service;
+use quorate_execute::{Panicked, Service};
 use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
 use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring, Witness};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
@@ -30,6 +30,7 @@ use quorate_types::{Halt, RecordId, ReplicaId, Span};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -238,7 +239,7 @@ impl Replica {
         })
         .map_err(io_error("starting a lane"))?;
         let kept = (config.durability.mode, config.log_config().segment_bytes);
-        let thread = Some(spawn(move || run(lane, &directory, &*disk, kept))?);
+        let thread = Some(spawn(move || naming(|| run(lane, &directory, &*disk, kept))?)?);
         Ok(Running { address, probed, asker, newest, calls, stop, waker, reloader, thread })
     }
 }
@@ -356,6 +357,17 @@ fn spawn(
     lane: impl FnOnce() -> Result<(), Halt> + Send + 'static,
 ) -> Result<JoinHandle<Result<(), Halt>>, StartError> {
     quorate_tls::start_thread("lane-1", lane).map_err(io_error("starting a thread"))
+}
+
+/// If the service panics in this, the command that it executed is named.
+fn naming<T>(runs: impl FnOnce() -> T) -> Result<T, Halt> {
+    // Nothing that it leaves behind is used again.
+    catch_unwind(AssertUnwindSafe(runs)).map_err(|panic| {
+        let Some(Panicked { seq, request, bytes }) = Panicked::take() else { resume_unwind(panic) };
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let why = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Halt::ServicePanicked { seq, request, bytes, why: why.unwrap_or_else(|| "it said nothing".into()) }
+    })
 }
 
 fn run(
@@ -608,6 +620,16 @@ fn checkpoint_files(
 
 /// Reads the log back; rewrites and syncs its tail, so that readable records are durable before the first message.
 fn recover(
+    config: NodeConfig,
+    service: (Box<dyn Service>, ExecutionConfig, Option<Box<dyn Witness>>),
+    recovered: Recovered,
+    disk: &dyn Disk,
+    directory: &DataDirectory,
+) -> Result<Node, StartError> {
+    naming(|| read_back(config, service, recovered, disk, directory)).map_err(StartError::Halt)?
+}
+
+fn read_back(
     config: NodeConfig,
     (service, how, witness): (Box<dyn Service>, ExecutionConfig, Option<Box<dyn Witness>>),
     recovered: Recovered,

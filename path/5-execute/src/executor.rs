@@ -20,6 +20,7 @@ use crate::events::{Events, Observer, Tells};
 use crate::images::{ImageParts, Shadow};
 use crate::nested::{self, Nested, NestedPart};
 use crate::outcomes::Outcomes;
+use crate::panicked::{Panicked, Runs};
 use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
 use crate::published::Published;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
@@ -157,6 +158,7 @@ impl Executor {
             self.tell_expired(&ended, &ctx);
         }
         if self.deadline.is_some_and(|deadline| deadline <= due) {
+            let _runs = Runs(Panicked { seq, request: None, bytes: 0 });
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         self.changed(None, before, &mut results);
@@ -358,6 +360,8 @@ impl Executor {
                 return ran.status;
             }
             replies.clear();
+            let request = Some((ctx.client(), header.number));
+            let _runs = Runs(Panicked { seq: ctx.seq(), request, bytes: body.len() });
             if header.kind == RequestKind::Query {
                 replies.push_with(|reply| service.query(body, &of_query(ctx), reply));
             } else {

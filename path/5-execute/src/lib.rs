@@ -111,6 +111,7 @@ mod nested;
 mod objects;
 mod ordered;
 mod outcomes;
+mod panicked;
 mod parallel;
 mod pieces;
 #[cfg(all(test, planted))]
@@ -144,6 +145,7 @@ pub use nested::{
 pub use objects::{InStore, ObjectService};
 pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism};
 pub use outcomes::{Outcome, Outcomes};
+pub use panicked::Panicked;
 pub use parallel::{Parallel, ParallelService, Ran};
 pub use published::{Published, Publisher};
 pub use quorate_admit::Lookup;

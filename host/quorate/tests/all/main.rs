@@ -12,5 +12,6 @@ mod letters;
 mod liars;
 mod long_commands;
 mod own_replies;
+mod panics;
 mod typed;
 mod workers;
