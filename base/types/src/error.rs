@@ -78,8 +78,8 @@ pub enum Halt {
     ServicePanicked {
         /// The seq of the command's batch.
         seq: Seq,
-        /// The client, and the number of its request; none when a deadline was reached.
-        request: Option<(ClientId, RequestNumber)>,
+        /// The client, and the number of its request, where that is known; none when a deadline was reached.
+        request: Option<(ClientId, Option<RequestNumber>)>,
         /// The bytes of the request's commands together.
         bytes: usize,
         /// What the panic said.
@@ -130,12 +130,17 @@ impl fmt::Display for Halt {
             Self::ServicePanicked { seq, request, bytes, why } => {
                 write!(f, "the service panicked at seq {}, ", seq.number())?;
                 match request {
-                    Some((client, number)) => write!(
-                        f,
-                        "in request {} of client {}, which has {bytes} bytes",
-                        number.number(),
-                        client.number()
-                    )?,
+                    Some((client, Some(number))) => {
+                        write!(
+                            f,
+                            "in request {} of client {}, which has {bytes} bytes",
+                            number.number(),
+                            client.number()
+                        )?;
+                    }
+                    Some((client, None)) => {
+                        write!(f, "in a request of client {}, which has {bytes} bytes", client.number())?;
+                    }
                     None => f.write_str("when a deadline was reached")?,
                 }
                 write!(

@@ -360,7 +360,7 @@ impl Executor {
                 return ran.status;
             }
             replies.clear();
-            let request = Some((ctx.client(), header.number));
+            let request = Some((ctx.client(), Some(header.number)));
             let _runs = Runs(Panicked { seq: ctx.seq(), request, bytes: body.len() });
             if header.kind == RequestKind::Query {
                 replies.push_with(|reply| service.query(body, &of_query(ctx), reply));

@@ -11,8 +11,8 @@ use std::cell::Cell;
 pub struct Panicked {
     /// The seq of the batch.
     pub seq: Seq,
-    /// The client, and the number of its request; none when a deadline was reached.
-    pub request: Option<(ClientId, RequestNumber)>,
+    /// The client, and the number of its request, if whoever ran it knew that; none when a deadline was reached.
+    pub request: Option<(ClientId, Option<RequestNumber>)>,
     /// The bytes of the request's commands together.
     pub bytes: usize,
 }

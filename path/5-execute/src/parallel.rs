@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::events::{Events, Observer, Tells};
 use crate::letters::Letter;
 use crate::objects::ObjectService;
+use crate::panicked::{Panicked, Runs};
 use crate::service::{BatchReplies, KeyUse, ReplySink};
 use crate::view::{Noted, StateView, Told};
 use quorate_state::store::Store;
@@ -220,6 +221,7 @@ pub(crate) fn run(
     replies_max: usize,
 ) -> Ran {
     let (mut replies, mut reply) = (BatchReplies::new(replies_max), Vec::new());
+    let _runs = Runs(Panicked { seq: ctx.seq(), request: Some((ctx.client(), None)), bytes: body.len() });
     if kind == RequestKind::Query {
         replies.push_with(|reply| service.query(&view, body, &of_query(ctx), reply));
     } else {

@@ -1,7 +1,10 @@
 //! A command at which the service panics: each replica says which one it was, and a program that can execute it goes on from there.
 
-use quorate::{Context, Halt, InStore, LocalCluster, ObjectService, ReplicaId, ReplySink, StartError, Store};
-use quorate::{Typed, TypedService};
+use quorate::{
+    Context, Halt, InStore, LocalCluster, ObjectService, Options, Parallel, ParallelService, ReplicaId,
+};
+use quorate::{ReplySink, StartError, StateView, Store, Typed, TypedService};
+use quorate_runtime::ExecutorKind;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -110,4 +113,39 @@ fn a_cluster_of_one_says_why_it_does_not_start_again() {
         Err(other) => panic!("{other}"),
     };
     assert_eq!(again, halt);
+}
+
+/// As [`Fragile`], with commands that may run side by side.
+struct Shared;
+
+impl ParallelService for Shared {
+    fn execute(&self, view: &mut StateView<'_>, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        assert_ne!(command, b"poison");
+        view.set(command, b"");
+        reply.write(command);
+    }
+
+    fn query(&self, _: &StateView<'_>, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+}
+
+#[test]
+fn a_command_that_panics_on_a_worker_is_named_too() {
+    for kind in [ExecutorKind::Ordered, ExecutorKind::Speculative] {
+        let mut cluster = LocalCluster::temporary_with(
+            1,
+            || Box::new(InStore::new(Parallel::new(Shared))),
+            |config| {
+                (config.execution.executor, config.execution.long_us) = (kind, 0);
+                config.execution.verify = kind == ExecutorKind::Speculative;
+            },
+            |_| Options::default(),
+        )
+        .expect("it starts");
+        let client = cluster.client().timeout(Duration::from_millis(500)).build_blocking().expect("a client");
+        let session = client.open_session().expect("a session");
+        session.call_one(b"fine").expect("an answer");
+        session.call_one(b"poison").expect_err("nobody can execute it");
+        let halt = stopped(&mut cluster, ReplicaId::new(1));
+        assert!(matches!(halt, Halt::ServicePanicked { request: Some(_), .. }), "{halt}");
+    }
 }
