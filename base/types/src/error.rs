@@ -1,6 +1,7 @@
 //! The three kinds of failure, which are never mixed. If a peer or client sent something bad, it is a [`Reject`]. If this replica's disk
 //! can not be trusted any more, or the service panicked, it is a [`Halt`]. A bug of this program is an `assert!` with the invariant's name.
 
+use crate::service::ServiceVersion;
 use crate::{ClientId, RequestNumber, Seq};
 use std::fmt;
 
@@ -69,6 +70,20 @@ pub enum Halt {
         /// The highest.
         highest: u32,
     },
+    /// The cluster's service is at a version that this program does not have.
+    ServiceLevel {
+        /// The cluster's service level.
+        level: u32,
+        /// The service of this program.
+        program: ServiceVersion,
+    },
+    /// The state on this disk, or the configuration, is that of another service than this program's.
+    OtherService {
+        /// The service whose state it is.
+        state: String,
+        /// The service that this replica was to run.
+        here: String,
+    },
     /// Another era begins, and its first state is durable: this replica has to start again, and goes on in it.
     EraBegins {
         /// The number of the era.
@@ -123,6 +138,16 @@ impl fmt::Display for Halt {
                     "the cluster works at feature level {cluster}, this program can work at {lowest} to {highest}. {remedy}"
                 )
             }
+            Self::ServiceLevel { level, program: ServiceVersion { name, version } } => write!(
+                f,
+                "the service {name:?} is at version {level}, and this program has version {version} at most: this replica executes nothing. Start \
+                 the newer program again: there is no way back behind the raise (`quorate upgrade status` shows what runs where)"
+            ),
+            Self::OtherService { state, here } => write!(
+                f,
+                "the state here is that of the service {state}, and this replica was to run the service {here}: start the program of {state}, \
+                 with name = \"{state}\" in [service]"
+            ),
             Self::EraBegins { number } => write!(
                 f,
                 "era {number} of the cluster begins, and everything for it is on this disk. Start the replica again: it goes on in that era"

@@ -9,6 +9,7 @@
 //!                | 2 u8 | level u32: the feature level from here on
 //!                | 3 u8 | administrators, from here on
 //!                | 4 u8 | era (`era.rs`): this one ends here, that one begins
+//!                | 5 u8 | level u32: the service's level from here on
 //! administrators   threshold u8 | count u8 | key 32 bytes ...
 //! ```
 //!
@@ -99,6 +100,8 @@ pub enum AdminCommand {
     Administrators(Administrators),
     /// This era ends here, and that one begins.
     Era(Era),
+    /// From now on the service works at this level.
+    RaiseService(u32),
 }
 
 impl AdminCommand {
@@ -121,6 +124,10 @@ impl AdminCommand {
             Self::Era(era) => {
                 out.put_u8(4);
                 out.extend_from_slice(&era.encode());
+            }
+            Self::RaiseService(level) => {
+                out.put_u8(5);
+                out.put_u32(*level);
             }
         }
         out
@@ -151,6 +158,11 @@ impl AdminCommand {
                 Ok(Self::Administrators(administrators))
             }
             4 => Ok(Self::Era(Era::decode(r.rest())?)),
+            5 => {
+                let level = r.u32()?;
+                r.end()?;
+                Ok(Self::RaiseService(level))
+            }
             _ => Err(Reject::Malformed("administrators' command")),
         }
     }

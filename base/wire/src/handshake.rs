@@ -4,7 +4,9 @@
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
-use quorate_types::{ClientId, ClusterId, Incarnation, MembershipId, Reject, ReplicaId, View};
+use quorate_types::{
+    ClientId, ClusterId, Incarnation, MembershipId, Reject, ReplicaId, ServiceName, ServiceVersion, View,
+};
 
 /// The oldest wire format that this program speaks.
 pub const FORMAT_MIN: u16 = 1;
@@ -18,6 +20,8 @@ pub const FEATURE_LEVEL_MIN: u32 = 1;
 pub const FEATURE_LEVEL: u32 = 3;
 /// From this feature level on a cluster can begin another era.
 pub const ERAS_LEVEL: u32 = 3;
+/// From this feature level on the level of the service can be raised.
+pub const SERVICE_LEVELS: u32 = 3;
 
 /// Roles on the wire: a member's first connection, and further ones.
 const PEER: u8 = 1;
@@ -28,6 +32,10 @@ const PEER_AGAIN: u8 = 4;
 const IN_ERA: u8 = 0x80;
 /// Added to the format in the welcome of a replica that is in a later era, for the same reason.
 const WELCOME_IN_ERA: u16 = 0x8000;
+/// Added to the role of a side that names a service, or a version of it after the first; both then follow.
+const SERVES: u8 = 0x40;
+/// Added to the format in the welcome of a replica that names a service, for the same reason.
+const WELCOME_SERVES: u16 = 0x4000;
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
 /// The most bytes of a refusal text, so that a peer can not make this program keep or print more.
 const TEXT_MAX: usize = 1024;
@@ -95,6 +103,9 @@ pub struct Hello {
     pub link: Link,
     /// From a member: the number of the era that it is in. From others 1.
     pub era: u64,
+    /// The service: from a member the one that it runs, with the version of its program; from a client the one that it means. Unnamed from
+    /// one that does not say.
+    pub service: ServiceVersion,
 }
 
 impl Hello {
@@ -113,6 +124,7 @@ impl Hello {
             own: ClientId::new(0),
             link: Link::FIRST,
             era: 1,
+            service: ServiceVersion::UNNAMED,
         }
     }
 
@@ -152,6 +164,12 @@ impl Hello {
         Self { era, ..self }
     }
 
+    /// Adds the service that is run, or meant.
+    #[must_use]
+    pub fn of_service(self, service: ServiceVersion) -> Self {
+        Self { service, ..self }
+    }
+
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
         let mut out = Vec::with_capacity(80);
@@ -175,7 +193,9 @@ impl Hello {
             Role::Admin => (3, 0, 0),
         };
         let later = self.era > 1 && matches!(self.role, Role::Peer { .. });
-        out.put_u8(if later { role | IN_ERA } else { role });
+        let serves = self.service != ServiceVersion::UNNAMED;
+        let role = if later { role | IN_ERA } else { role };
+        out.put_u8(if serves { role | SERVES } else { role });
         out.put_u64(id);
         out.put_u64(incarnation);
         out.put_u64(self.parameters);
@@ -183,6 +203,9 @@ impl Hello {
         out.put_u64(self.membership.number());
         if later {
             out.put_u64(self.era);
+        }
+        if serves {
+            write_service(&self.service, &mut out);
         }
         OutFrame::new(FrameKind::Hello, &out, vec![])
     }
@@ -200,7 +223,8 @@ impl Hello {
         let cluster = ClusterId::new(r.u128()?);
         let to = Some(r.u16()?).filter(|to| *to != 0).map(ReplicaId::new);
         let (role, id, incarnation) = (r.u8()?, r.u64()?, r.u64()?);
-        let (role, later) = (role & !IN_ERA, role & IN_ERA > 0);
+        let (later, serves) = (role & IN_ERA > 0, role & SERVES > 0);
+        let role = role & !(IN_ERA | SERVES);
         let (id, link) = if role == PEER_AGAIN { read_link(id)? } else { (id, Link::FIRST) };
         let own = ClientId::new(if role == CLIENT { incarnation } else { 0 });
         let role = match role {
@@ -215,7 +239,7 @@ impl Hello {
             _ => return Err(Reject::Malformed("hello: role")),
         };
         let (parameters, life, membership) = (r.u64()?, r.u64()?, MembershipId::new(r.u64()?));
-        let era = read_era(&mut r, later)?;
+        let (era, service) = (read_era(&mut r, later)?, read_service(&mut r, serves)?);
         r.end()?;
         if later && !matches!(role, Role::Peer { .. }) {
             return Err(Reject::Malformed("hello: era"));
@@ -233,6 +257,7 @@ impl Hello {
             own,
             link,
             era,
+            service,
         })
     }
 }
@@ -244,6 +269,26 @@ fn read_era(r: &mut Reader, follows: bool) -> Result<u64, Reject> {
         0 => Err(Reject::Malformed("era: none")),
         era => Ok(era),
     }
+}
+
+fn write_service(service: &ServiceVersion, out: &mut Vec<u8>) {
+    let name = service.name.as_str().as_bytes();
+    out.put_u32(service.version);
+    out.put_u8(name.len() as u8);
+    out.extend_from_slice(name);
+}
+
+/// The service, if it follows.
+fn read_service(r: &mut Reader, follows: bool) -> Result<ServiceVersion, Reject> {
+    const WRONG: Reject = Reject::Malformed("service: name or version");
+    if !follows {
+        return Ok(ServiceVersion::UNNAMED);
+    }
+    let (version, len) = (r.u32()?, r.u8()?);
+    let bytes = r.bytes(usize::from(len))?;
+    let name = std::str::from_utf8(&bytes).ok().and_then(ServiceName::new).ok_or(WRONG)?;
+    let service = ServiceVersion { name, version };
+    if version == 0 || service == ServiceVersion::UNNAMED { Err(WRONG) } else { Ok(service) }
 }
 
 /// The replica's id, and the number of a further link, with how many there are.
@@ -274,6 +319,8 @@ pub struct Welcome {
     pub leader: Option<ReplicaId>,
     /// The number of the era that it is in.
     pub era: u64,
+    /// The service that it runs, with the version of its program.
+    pub service: ServiceVersion,
 }
 
 impl Welcome {
@@ -281,7 +328,9 @@ impl Welcome {
     pub fn frame(&self) -> OutFrame {
         let mut out = Vec::with_capacity(56);
         let later = self.era > 1;
-        out.put_u16(if later { self.format | WELCOME_IN_ERA } else { self.format });
+        let serves = self.service != ServiceVersion::UNNAMED;
+        let format = if later { self.format | WELCOME_IN_ERA } else { self.format };
+        out.put_u16(if serves { format | WELCOME_SERVES } else { format });
         out.put_u32(self.feature_level);
         out.put_u128(self.cluster.bits());
         out.put_u16(self.replica.number());
@@ -290,6 +339,9 @@ impl Welcome {
         out.put_u16(self.leader.map_or(0, ReplicaId::number));
         if later {
             out.put_u64(self.era);
+        }
+        if serves {
+            write_service(&self.service, &mut out);
         }
         OutFrame::new(FrameKind::Welcome, &out, vec![])
     }
@@ -301,7 +353,8 @@ impl Welcome {
     pub fn decode(payload: Bytes) -> Result<Self, Reject> {
         let mut r = Reader::new(payload, "welcome");
         let format = r.u16()?;
-        let (format, later) = (format & !WELCOME_IN_ERA, format & WELCOME_IN_ERA > 0);
+        let (later, serves) = (format & WELCOME_IN_ERA > 0, format & WELCOME_SERVES > 0);
+        let format = format & !(WELCOME_IN_ERA | WELCOME_SERVES);
         let welcome = Self {
             format,
             feature_level: r.u32()?,
@@ -311,6 +364,7 @@ impl Welcome {
             view: View::new(r.u64()?),
             leader: Some(r.u16()?).filter(|id| *id != 0).map(ReplicaId::new),
             era: read_era(&mut r, later)?,
+            service: read_service(&mut r, serves)?,
         };
         r.end()?;
         Ok(welcome)
@@ -339,6 +393,8 @@ pub enum RefusalReason {
     NoHello = 8,
     /// The dialer's parameters are not this replica's.
     Parameters = 9,
+    /// The dialer runs, or means, another service.
+    Service = 10,
     /// The dialer's certificate does not fit its role, or the connection is not protected.
     Certificate = 16,
 }
@@ -378,6 +434,7 @@ impl Refusal {
             7 => RefusalReason::TooMany,
             8 => RefusalReason::NoHello,
             9 => RefusalReason::Parameters,
+            10 => RefusalReason::Service,
             16 => RefusalReason::Certificate,
             _ => return Err(Reject::Malformed("refusal")),
         };

@@ -51,12 +51,12 @@ pub use fill::{fill_frame, read_fill};
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, OutFrame, Payload};
 pub use handshake::{
     ERAS_LEVEL, FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal,
-    RefusalReason, Role, Welcome,
+    RefusalReason, Role, SERVICE_LEVELS, Welcome,
 };
 pub use keys::{KEY_ID_BYTES, RequestTagger, RequestTags, SharedKey, TAG_BYTES, keys_frame, read_keys};
 pub use letters::{LETTER_BYTES_MAX, LISTENS_MAX, LetterFrame, Listen, listen_frame, read_listens};
 pub use members::{
-    Holds, MemberRequest, SystemCommand, instances_request, lanes_request, members_frame,
+    Holds, LevelOf, MemberRequest, SystemCommand, instances_request, lanes_request, members_frame,
     read_instances_request, read_lanes_request, read_upgrade_request, upgrade_request,
 };
 pub use membership::{

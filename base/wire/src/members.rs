@@ -7,9 +7,10 @@
 //!                  or count u8, (replica u16 | tag u64) ... (6, these members count in small quorums again)
 //!                  or a signed command (7, `administration.rs`)
 //!                  or an era (8, `era.rs`: this one ends here, that one begins)
+//!                  or level u32 (9, the service's level from here on)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key, and 7, another key)
 //!                  | address, to the end
-//! upgrade request  level u32, or 0 for the highest that all members can work at
+//! upgrade request  level u32, or 0 for the highest that all members can work at | 1 u8: the service's level is meant, not the cluster's
 //! instances request  count u16
 //! ```
 //!
@@ -32,6 +33,8 @@ use quorate_types::{
 const ADD_WITH_KEY: u8 = 6;
 /// The kind of a request for another key.
 const REKEY: u8 = 7;
+/// Follows the level in an upgrade request that means the service's.
+const OF_SERVICE: u8 = 1;
 /// The offset of the kind in a request's header.
 const KIND_AT: usize = 28;
 
@@ -56,6 +59,8 @@ pub enum SystemCommand {
     Signed(SignedCommand),
     /// This era ends here, and that one begins.
     Era(Era),
+    /// From now on the service works at this level: a version that all programs have.
+    RaiseService(u32),
 }
 
 /// What the log of an instance says where its membership changes.
@@ -114,6 +119,10 @@ impl SystemCommand {
             Self::Era(era) => {
                 body.put_u8(8);
                 body.extend_from_slice(&era.encode());
+            }
+            Self::RaiseService(level) => {
+                body.put_u8(9);
+                body.put_u32(*level);
             }
         }
         body
@@ -201,6 +210,11 @@ impl SystemCommand {
             }
             7 => Ok(Self::Signed(SignedCommand::decode(r.rest())?)),
             8 => Ok(Self::Era(Era::decode(r.rest())?)),
+            9 => {
+                let level = r.u32()?;
+                r.end()?;
+                Ok(Self::RaiseService(level))
+            }
             _ => Err(Reject::Malformed("system command")),
         }
     }
@@ -310,20 +324,38 @@ impl MemberRequest {
     }
 }
 
-/// The frame with which an operator asks for this feature level; 0 asks for the highest that all members can work at.
-pub fn upgrade_request(level: u32) -> OutFrame {
-    OutFrame::new(FrameKind::UpgradeRequest, &level.to_le_bytes(), vec![])
+/// What an operator wants to be raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelOf {
+    /// The feature level of the cluster.
+    Cluster,
+    /// The level of the service.
+    Service,
+}
+
+/// The frame with which an operator asks for this level; 0 asks for the highest that all members can work at.
+pub fn upgrade_request(of: LevelOf, level: u32) -> OutFrame {
+    let mut out = level.to_le_bytes().to_vec();
+    if of == LevelOf::Service {
+        out.put_u8(OF_SERVICE);
+    }
+    OutFrame::new(FrameKind::UpgradeRequest, &out, vec![])
 }
 
 /// Reads the payload of such a frame.
 ///
 /// # Errors
 /// When the bytes are not a level.
-pub fn read_upgrade_request(payload: Bytes) -> Result<u32, Reject> {
+pub fn read_upgrade_request(payload: Bytes) -> Result<(LevelOf, u32), Reject> {
     let mut r = Reader::new(payload, "upgrade request");
     let level = r.u32()?;
+    let of = match r.remaining() {
+        0 => LevelOf::Cluster,
+        _ if r.u8()? == OF_SERVICE => LevelOf::Service,
+        _ => return Err(Reject::Malformed("upgrade request")),
+    };
     r.end()?;
-    Ok(level)
+    Ok((of, level))
 }
 
 /// The frame with which an operator asks for this number of instances.

@@ -290,6 +290,7 @@ impl Replica {
             scrub_every: plan.scrub_every.map(Span::from_millis),
             disk_stall: Span::from_millis(plan.disk_stall),
             level: LevelConfig::made_with(1),
+            service: quorate_node::ServiceConfig::default(),
             seed,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct BeginningArgs {
     replicas: Option<u16>,
     /// The replicas and where they listen, for each other and for clients; without ids they are counted from 1
     #[arg(long, value_name = "[ID=]HOST:PORT,...", value_delimiter = ',')]
-    members: Vec<String>,
+    pub(crate) members: Vec<String>,
     /// When a write counts as durable; memory would not keep the state either
     #[arg(long, value_enum, default_value_t = Durability::Group)]
     durability: Durability,
@@ -97,6 +97,7 @@ impl BeginningArgs {
             durability,
             service,
             own_service: None,
+            service_level: 1,
             front,
             front_plain: is_local && service == ServiceChoice::Zookeeper,
             health,

@@ -4,10 +4,10 @@ use crate::set::SetArgs;
 use quorate_command::authority::DAYS;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::execution::ExecutionArgs;
-use quorate_command::failure::Outcome;
+use quorate_command::failure::{Failure, Outcome};
 use quorate_command::layout::{
-    AUTHORITY, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, make, parse_own_service, refuse_used,
-    replica_directory,
+    AUTHORITY, DurabilityChoice, Plan, REPLICA_FILE, ServiceArg, ServiceChoice, make, parse_own_service,
+    parse_service, refuse_used, replica_directory,
 };
 use quorate_command::oracle::OracleArgs;
 use quorate_command::ordering::OrderArgs;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   quorate init --dir prod --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
   quorate serve --config prod/replica-1/replica.toml
-  quorate init --own-service bank --dir bank --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000")]
+  quorate init --service bank --dir bank --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000")]
 pub(crate) struct Args {
     /// Where to make them; must not exist, or be empty
     #[arg(long, value_name = "DIR")]
@@ -36,12 +36,16 @@ pub(crate) struct Args {
     /// When a write counts as durable
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
     durability: DurabilityChoice,
-    /// Which service the replicas run; `quorate dev` takes the same
-    #[arg(long, value_enum, default_value_t = ServiceChoice::Etcd)]
-    service: ServiceChoice,
-    /// The replicas run a service of your own, with a program of yours; NAME stands in their configurations
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["service", "front_port", "executor", "verify"], value_parser = parse_own_service)]
+    /// Which service the replicas run: kv, etcd, zookeeper, oracle, tally, echo, work, shop or lists, which are in this program; any other
+    /// NAME is that of a service of your own, with a program of yours
+    #[arg(long, value_name = "NAME", default_value = "etcd", value_parser = parse_service)]
+    service: ServiceArg,
+    /// As --service, for a name that is none of this program's
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with = "service", value_parser = parse_own_service)]
     own_service: Option<String>,
+    /// With a service of your own: the version of your program that is the first to run; `VERSION` in its TypedService
+    #[arg(long, value_name = "VERSION", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    service_level: u32,
     /// With the services etcd and zookeeper: the port for their clients; replicas on the same host take the ones after it [default: 2379
     /// for etcd, 2181 for zookeeper]
     #[arg(long, value_name = "PORT", visible_alias = "etcd-port", value_parser = clap::value_parser!(u16).range(1..=65_000))]
@@ -95,8 +99,17 @@ pub(crate) fn run(args: Args) -> Outcome {
         signing,
         ..
     } = args;
-    // One's own has no front, as the key-value store has none.
-    let service = if own_service.is_some() { ServiceChoice::Kv } else { args.service };
+    let (service, own_service) = own_service.map_or(args.service, ServiceArg::Own).apart();
+    let refused = match own_service {
+        None if args.service_level > 1 => Some("--service-level is for services of your own"),
+        Some(_) if front_port.is_some() => {
+            Some("--front-port is for services that have a front, and one's own has none")
+        }
+        _ => None,
+    };
+    if let Some(why) = refused {
+        return Err(Failure::usage(why));
+    }
     let execution = args.execution.choice(service)?;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
@@ -110,6 +123,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         durability,
         service,
         own_service,
+        service_level: args.service_level,
         front,
         front_plain: false,
         health,

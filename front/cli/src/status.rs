@@ -85,6 +85,18 @@ fn json(
     }))
 }
 
+/// The service, as the replica that executed most knows it.
+fn service(answers: &[Answer]) -> String {
+    let served = answers.iter().filter_map(|answer| Some(&answer.status.as_ref().ok()?.raw["service"]));
+    let newest = served.max_by_key(|service| service["level"].as_u64());
+    let name = newest.and_then(|service| Some((service["name"].as_str()?, service["level"].as_u64()?)));
+    match name {
+        None | Some(("", 1)) => String::new(),
+        Some((name, 1)) => format!(", service {name}"),
+        Some((name, level)) => format!(", service {name} at version {level}"),
+    }
+}
+
 fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, problems: &[Problem]) -> String {
     let head = [
         "replica",
@@ -110,7 +122,7 @@ fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, proble
         }
         rows.push(row);
     }
-    let mut text = format!("cluster {}\n{}", cluster.id, table(&rows));
+    let mut text = format!("cluster {}{}\n{}", cluster.id, service(answers), table(&rows));
     for problem in problems {
         let _ = write!(text, "\nproblem: {}", print::clean(&problem.to_string()));
     }

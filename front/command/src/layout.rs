@@ -12,7 +12,7 @@ use quorate::client::{ClientFile, ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity, OracleConfig, SigningKey};
 use quorate_tls::write_private;
-use quorate_types::{ClusterId, Holder, Incarnation, MembershipId, Name, ReplicaId};
+use quorate_types::{ClusterId, Holder, Incarnation, MembershipId, Name, ReplicaId, ServiceName};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,36 @@ impl ServiceChoice {
     }
 }
 
+/// A service that a user names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServiceArg {
+    /// One that `quorate serve` runs.
+    Ours(ServiceChoice),
+    /// One that a program of the user's own runs.
+    Own(String),
+}
+
+impl ServiceArg {
+    /// The service of this program, and the name of one's own, as a [`Plan`] has them. One's own has no front, as the key-value store has none.
+    pub fn apart(self) -> (ServiceChoice, Option<String>) {
+        match self {
+            Self::Ours(choice) => (choice, None),
+            Self::Own(name) => (ServiceChoice::Kv, Some(name)),
+        }
+    }
+}
+
+/// Reads the name of a service: one that this program runs, or any other.
+///
+/// # Errors
+/// When it would need quoting in a file; the text says what a name is.
+pub fn parse_service(text: &str) -> Result<ServiceArg, String> {
+    match ServiceChoice::from_str(text, false) {
+        Ok(choice) => Ok(ServiceArg::Ours(choice)),
+        Err(_) => parse_own_service(text).map(ServiceArg::Own),
+    }
+}
+
 /// The name of a service that is not among [`ServiceChoice`]: what `[service]` of its replicas has as `name`.
 ///
 /// # Errors
@@ -75,11 +105,10 @@ pub fn parse_own_service(text: &str) -> Result<String, String> {
     if ServiceChoice::from_str(text, false).is_ok() {
         return Err(format!("`quorate serve` runs {text} itself: give --service {text}"));
     }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if text.is_empty() || text.len() > 64 || !text.chars().all(is_name) {
-        return Err("a name has up to 64 letters, digits, - and _".to_owned());
+    match ServiceName::new(text).filter(|name| !name.is_none()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!("a name has up to {} letters, digits, - and _", ServiceName::BYTES_MAX)),
     }
-    Ok(text.to_owned())
 }
 
 /// Where agreement of the instances is done.
@@ -112,6 +141,8 @@ pub struct Plan {
     pub service: ServiceChoice,
     /// The name of a service that a program of the user's own runs, in place of `service`; see [`parse_own_service`].
     pub own_service: Option<String>,
+    /// The version of the service with which the cluster begins.
+    pub service_level: u32,
     /// The addresses of the service's front, in the order of the members; empty: none.
     pub front: Vec<String>,
     /// Where the replicas answer probes and tell metrics, in the order of the members; empty: nowhere.
@@ -138,6 +169,13 @@ pub struct Plan {
     pub certificates: Option<u32>,
     /// The command that makes it, for the first line of the files.
     pub made_by: &'static str,
+}
+
+impl Plan {
+    /// What the service is called.
+    pub fn service_name(&self) -> String {
+        self.own_service.clone().unwrap_or_else(|| name(self.service))
+    }
 }
 
 /// The directory of a replica.
@@ -362,6 +400,15 @@ fn heavy_toml(plan: &Plan) -> String {
     if ids.is_empty() { String::new() } else { format!("heavy = {ids:?}\n") }
 }
 
+/// The levels that the cluster begins with.
+fn levels_toml(origin: &Origin, plan: &Plan) -> String {
+    let service = match plan.service_level {
+        1 => String::new(),
+        level => format!("service_level = {level}\n"),
+    };
+    format!("level = {}\n{service}", origin.level)
+}
+
 /// `at`: its place among the members; one that joins has none.
 fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
@@ -376,7 +423,7 @@ fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[L
          {}\
          {}\
          {}\
-         level = {}\n\
+         {}\
          {}\
          \n\
          [service]\n\
@@ -390,9 +437,9 @@ fn replica_toml(origin: &Origin, (replica, at): (u16, Option<usize>), lives: &[L
         plan.order.to_toml() + &heavy_toml(plan),
         lanes_toml(plan),
         health.unwrap_or_default(),
-        origin.level,
+        levels_toml(origin, plan),
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
-        plan.own_service.clone().unwrap_or_else(|| name(plan.service)),
+        plan.service_name(),
         of(&plan.front).map(|address| front_toml(plan, &address)).unwrap_or_default(),
         name(plan.durability),
     );

@@ -113,6 +113,7 @@ pub fn make_own(path: &Path, own: Own) -> Outcome<OracleConfig> {
         durability: own.durability,
         service: ServiceChoice::Oracle,
         own_service: None,
+        service_level: 1,
         front: Vec::new(),
         front_plain: false,
         health: Vec::new(),

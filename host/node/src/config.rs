@@ -11,7 +11,7 @@ use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
 use quorate_order::OrderConfig;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{AgreedTime, Incarnation, Span};
+use quorate_types::{AgreedTime, Halt, Incarnation, ServiceName, ServiceVersion, Span};
 use quorate_wire::{Administrators, Era};
 
 /// The configuration of one replica.
@@ -85,6 +85,8 @@ pub struct NodeConfig {
     pub serve: ServeLimits,
     /// Feature levels.
     pub level: LevelConfig,
+    /// The service.
+    pub service: ServiceConfig,
     /// The era.
     pub era: EraConfig,
     /// The seed of all randomness of this node.
@@ -97,6 +99,54 @@ impl NodeConfig {
         self.order.cluster = Era::signed_as(self.members.cluster(), era.number);
         self.log_id ^= (era.number - 1) << 32;
         self.era = era;
+    }
+}
+
+/// The service that the cluster runs, as this replica knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// What the cluster calls it; [`ServiceName::NONE`]: nothing.
+    pub name: ServiceName,
+    /// Its level: at first the one with which the cluster was made, then the executed one.
+    pub level: u32,
+    /// The highest version of this program. The service itself says it, when the node is made.
+    pub version: u32,
+}
+
+impl ServiceConfig {
+    /// A cluster that was made with this service, at this level.
+    pub const fn made_with(name: ServiceName, level: u32) -> Self {
+        Self { name, level, version: 1 }
+    }
+
+    /// What handshakes say.
+    pub(crate) const fn says(&self) -> ServiceVersion {
+        ServiceVersion { name: self.name, version: self.version }
+    }
+
+    /// Whether this program has the version that a level means.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(crate) fn check(&self, level: u32) -> Result<(), Halt> {
+        if level <= self.version { Ok(()) } else { Err(Halt::ServiceLevel { level, program: self.says() }) }
+    }
+
+    /// Whether a state is one of this service.
+    ///
+    /// # Errors
+    /// When it is that of another one.
+    pub(crate) fn check_name(&self, state: &ServiceName) -> Result<(), Halt> {
+        if !state.differs(&self.name) {
+            return Ok(());
+        }
+        Err(Halt::OtherService { state: state.to_string(), here: self.name.to_string() })
+    }
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self::made_with(ServiceName::NONE, 1)
     }
 }
 

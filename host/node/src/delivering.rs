@@ -5,7 +5,7 @@ use crate::engine::{Delivery, Finished};
 use crate::eras;
 use crate::keeping::{In, captured};
 use crate::node::Node;
-use crate::reconfigure::level_record;
+use crate::reconfigure::{LEVEL, SERVICE_LEVEL, level_record};
 use quorate_state::checkpoint::Job;
 use quorate_types::{InstanceId, Seq, Time, planted};
 use quorate_wire::{Batch, SystemCommand};
@@ -35,7 +35,10 @@ fn finish(node: &mut Node, now: Time, out: &mut Effects) -> bool {
     while let Some(finished) = node.engine.finished(now) {
         any = true;
         match finished {
-            Finished::Batch { instance, proposed } => executed(node, instance, proposed),
+            Finished::Batch { instance, proposed } => {
+                executed(node, instance, proposed);
+                tell_of_service(node, out);
+            }
             Finished::Ahead(border, version) => {
                 let job = Job::Ahead { border, version };
                 out.push(Effect::Keep(KeeperWork { job, stops: false }));
@@ -95,6 +98,43 @@ pub(crate) fn executed(node: &mut Node, id: InstanceId, proposed: bool) {
     node.guide.executed(node.groups.len(), &node.engine);
 }
 
+/// An ordered command raises the level of the service. A program that does not have the version executes nothing behind it.
+pub(crate) fn raise_service(node: &mut Node, level: u32, out: &mut Effects) {
+    match node.config.service.check(level) {
+        Ok(()) => node.engine.raise_service(level),
+        Err(halt) => {
+            node.engine.stop();
+            out.push(Effect::Halt(halt));
+        }
+    }
+}
+
+/// The level of the service follows what was executed.
+fn tell_of_service(node: &mut Node, out: &mut Effects) {
+    let executor = node.engine.executor();
+    node.config.service.level = executor.service_level();
+    if let Some(raise) = node.reconfigure.news_of_service(executor.service_raise()) {
+        note_service(node);
+        let end = Some(raise.failed.map_or(Ok(()), Err));
+        out.event(Event::ServiceLevel { level: raise.level, end });
+    }
+}
+
+/// A checkpoint was installed, in which the service has a level.
+pub(crate) fn install_service(node: &mut Node) {
+    node.config.service.level = node.engine.executor().service_level();
+    note_service(node);
+}
+
+/// Writes the level of the service down, as that of the cluster. Without room there is no such record, and none comes later: then an older
+/// program stops where it executes the raise, or reads the next checkpoint.
+fn note_service(node: &mut Node) {
+    let level = node.config.service.level;
+    if node.reconfigure.notes_service(level) {
+        let _ = node.journal.note(level_record(SERVICE_LEVEL, level));
+    }
+}
+
 /// The feature level: it follows what was executed, and is written down.
 /// The cluster works at another level from now on, as was executed. The level is taken even if this program can not do it: what it
 /// executes until it halts is wrong, but must not pass for the lower level.
@@ -123,7 +163,7 @@ fn take_level(node: &mut Node, level: u32) {
 /// program stops when it hears of the level.
 fn note_level(node: &mut Node) {
     let level = node.level();
-    if node.reconfigure.is_unnoted(level) && node.journal.note(level_record(level)).is_ok() {
+    if node.reconfigure.is_unnoted(level) && node.journal.note(level_record(LEVEL, level)).is_ok() {
         node.reconfigure.noted(level);
     }
 }

@@ -356,6 +356,13 @@ pub enum Event {
         /// Whether this replica has only proposed the level; otherwise the level was executed.
         begun: bool,
     },
+    /// The level of the service is raised.
+    ServiceLevel {
+        /// The new level.
+        level: u32,
+        /// How it ended: why the level stayed as it was, if it did; not there if this replica has only proposed it.
+        end: Option<Result<(), String>>,
+    },
     /// The disk is full: writes are refused until there is room.
     DiskFull,
     /// The disk has room again.

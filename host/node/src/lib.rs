@@ -45,7 +45,7 @@ mod system;
 mod together;
 mod witness;
 
-pub use config::NodeConfig;
+pub use config::{NodeConfig, ServiceConfig};
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, OracleWork, Unneeded};
 pub use eras::{EraConfig, JudgeEra, NextEra};
@@ -62,8 +62,9 @@ pub use report::{draft, draft_era, memberships_in_force};
 pub use restoring::Restoring;
 pub use status::{
     AdministrationStatus, CheckpointStatus, EraStatus, GrantStatus, InstanceStatus, InstancesStatus,
-    LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus, NodeStatus,
-    PeerStatus, SeatsStatus, SmallQuorumsStatus, SuspectStatus, TransferStatus, VerificationStatus,
+    LevelStatus, LogStatus, MemberLevel, MemberStatus, MemberVersion, MembershipMember, MembershipStatus,
+    NodeStatus, PeerStatus, SeatsStatus, ServiceStatus, SmallQuorumsStatus, SuspectStatus, TransferStatus,
+    VerificationStatus,
 };
 pub use system::{InstancePart, System};
 pub use witness::{Moment, Sealed, Witness};

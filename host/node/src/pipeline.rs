@@ -414,6 +414,7 @@ impl Node {
             reconfigure::Out::MeetBorders => self.meet_borders(),
             reconfigure::Out::ChangeInstances(count) => self.change_instances(now, count, out),
             reconfigure::Out::Level(level) => delivering::begin_level(self, level, out),
+            reconfigure::Out::Service(level) => delivering::raise_service(self, level, out),
             reconfigure::Out::OrderBorder => self.keeping.order_border(),
             reconfigure::Out::EndEra(era) => eras::end_era(self, now, era, out),
             reconfigure::Out::Spread(signed) => {

@@ -90,6 +90,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
             .collect(),
         membership: plan.membership_status(),
         level: plan.level_status(),
+        service: plan.service_status(),
         era: era(node),
         checkpoints: node.keeping.status(node.now),
         requests: counts.requests,

@@ -12,13 +12,13 @@ use crate::keeping::{self, Keeping, Left};
 use crate::leading::Leading;
 use crate::memos::{MEMO, Memos};
 use crate::node::Node;
-use crate::reconfigure::{LEVEL, Levels, Reconfigure};
+use crate::reconfigure::{LEVEL, Levels, Reconfigure, SERVICE_LEVEL};
 use crate::recovered::Recovered;
 use crate::roster::Roster;
 use crate::rulings::Rulings;
 use crate::system::System;
 use crate::witness::Witness;
-use quorate_execute::{Execution, Executor, Sequential, Service, Verified};
+use quorate_execute::{CheckpointError, Execution, Executor, Sequential, Service, Verified};
 use quorate_log::{Damage, Log, Record};
 use quorate_merge::Merge;
 use quorate_order::Stored;
@@ -66,7 +66,9 @@ impl Restoring {
                 let unusable = |why| Halt::CheckpointUnusable {
                     why: format!("the checkpoint of seq {seq:#} can not be used: {why}"),
                 };
-                let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
+                let system = system.map_err(unusable)?;
+                config.service.check_name(&system.service)?;
+                let system = system.check(&config, seq).map_err(unusable)?;
                 config.level.check(system.level)?;
                 Some(system)
             }
@@ -122,6 +124,7 @@ impl Restoring {
         self.last = Some(id);
         match (record.instance, record.kind) {
             (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
+            (NODE, SERVICE_LEVEL) => self.levels.restore_service(&record),
             (NODE, TRIMMED) => self.trimmed.restore(&record),
             (NODE, MEMO) => self.memos.restore(id, &record),
             (NODE, BORN) => self.born(&record),
@@ -231,7 +234,7 @@ impl Restoring {
             mut config, volumes, groups, others, merge, recovered, system, trimmed, mut memos, ..
         } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
-        let from = begin_from(&mut executor, system.as_ref(), &recovered)?;
+        let from = serve_from(&mut executor, &mut config, (system.as_ref(), &recovered), &levels)?;
         // If the checkpoint is damaged, its level comes with the fetched one.
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
@@ -289,16 +292,32 @@ impl Restoring {
     }
 }
 
+/// Takes the state of the newest checkpoint, and the level that the service has there. Without one it has the level of the cluster's begin.
+fn serve_from(
+    executor: &mut Executor,
+    config: &mut NodeConfig,
+    (system, recovered): (Option<&System>, &Recovered),
+    levels: &Levels,
+) -> Result<Option<keeping::Origin>, Halt> {
+    config.service.version = executor.service_version();
+    executor.begin_service_at(config.service.level);
+    let from = begin_from(executor, config, system, recovered)?;
+    config.service.level = executor.service_level();
+    config.service.check(config.service.level.max(levels.service_noted()))?;
+    Ok(from)
+}
+
 /// Takes the state of the newest checkpoint, unless it is damaged.
 fn begin_from(
     executor: &mut Executor,
+    config: &NodeConfig,
     system: Option<&System>,
     recovered: &Recovered,
 ) -> Result<Option<keeping::Origin>, Halt> {
     let (Some(system), None, Some(image)) = (system, &recovered.damaged, &recovered.image) else {
         return Ok(None);
     };
-    restore_image(executor, system, image)?;
+    restore_image(executor, config, system, image)?;
     let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
     Ok(Some(keeping::Origin { seq, border, bytes, time: executor.time() }))
 }
@@ -329,11 +348,26 @@ fn engine_config(config: &NodeConfig) -> EngineConfig {
 }
 
 /// Execution goes on from a checkpoint.
-fn restore_image(executor: &mut Executor, system: &System, image: &Image) -> Result<(), Halt> {
+fn restore_image(
+    executor: &mut Executor,
+    config: &NodeConfig,
+    system: &System,
+    image: &Image,
+) -> Result<(), Halt> {
     executor.restore_image(&system.executor, &image.objects).map_err(|error| {
         let why = format!("the checkpoint of seq {:#} can not be restored: {error}", image.seq);
-        Halt::CheckpointUnusable { why }
+        unrestored(config, &error, why)
     })
+}
+
+/// Why this replica stops if a checkpoint does not give the service's state; `why` says which checkpoint, and what is wrong.
+pub(crate) fn unrestored(config: &NodeConfig, error: &CheckpointError, why: String) -> Halt {
+    match error {
+        CheckpointError::ServiceTooOld { level, .. } => {
+            Halt::ServiceLevel { level: *level, program: config.service.says() }
+        }
+        _ => Halt::CheckpointUnusable { why },
+    }
 }
 
 /// The instances as they stand in a checkpoint.

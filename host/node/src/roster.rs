@@ -184,6 +184,7 @@ impl Roster {
                 Done::Ended(number)
             }
             SystemCommand::Raise(_)
+            | SystemCommand::RaiseService(_)
             | SystemCommand::Instances(_)
             | SystemCommand::Holds(_)
             | SystemCommand::Back(_)

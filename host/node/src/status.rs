@@ -73,6 +73,8 @@ pub struct NodeStatus {
     pub membership: MembershipStatus,
     /// The feature level.
     pub level: LevelStatus,
+    /// The service.
+    pub service: ServiceStatus,
     /// The era.
     pub era: EraStatus,
     /// Its checkpoints.
@@ -385,6 +387,32 @@ pub struct LevelStatus {
     pub automatic: bool,
     /// The levels of the members' programs.
     pub members: Vec<MemberLevel>,
+}
+
+/// The service, as a replica knows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServiceStatus {
+    /// What the cluster calls it; empty: nothing.
+    pub name: String,
+    /// Its level, as executed here.
+    pub level: u32,
+    /// The highest version of this replica's program.
+    pub version: u32,
+    /// Why the last raise left the level as it was, if it did.
+    pub raise_failed: Option<String>,
+    /// The seq behind which that was.
+    pub raise_failed_at: Option<u64>,
+    /// The versions of the members' programs.
+    pub members: Vec<MemberVersion>,
+}
+
+/// The version of a member's program.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemberVersion {
+    /// Its id.
+    pub replica: u16,
+    /// The highest version of the service that its program has; unknown while it is not connected.
+    pub version: Option<u32>,
 }
 
 /// The level of a member's program.

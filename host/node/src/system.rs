@@ -11,6 +11,7 @@
 //! instances    count u16 | (instance u16 | slot u64 | record u64 | offset u64 | anchor length u16, anchor) ...
 //! the roster: what was ordered about the membership (`roster.rs`)
 //! level u32: the feature level
+//! 0 u64 | length u8, the name of the service: only if it has one
 //! era u64 | length u32, the era that follows if this one ends here: only if this is not the first era, or ends
 //! ```
 //!
@@ -27,7 +28,7 @@ use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
 use quorate_order::Anchor;
 use quorate_order::Protocol;
 use quorate_state::checkpoint::SystemPart;
-use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
+use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, ServiceName, Slot};
 use quorate_wire::{Era, Membership, Memberships, Reader};
 
 /// The first bytes; the format's version follows.
@@ -37,6 +38,8 @@ const VERSION: u8 = 1;
 /// The reason to refuse another version.
 const OTHER_VERSION: &str =
     "it has a form that this program does not read: use the program of the version that wrote it";
+/// Stands before the name of the service, where the number of an era could stand, which is not 0.
+const NAMED: u64 = 0;
 /// A checkpoint with more instances or members is not valid.
 const COUNT_MAX: u16 = 4096;
 
@@ -74,6 +77,8 @@ pub struct System {
     pub(crate) roster: Roster,
     /// The feature level.
     pub level: u32,
+    /// What the service is called.
+    pub service: ServiceName,
     /// The half of execution.
     pub executor: Bytes,
     /// The era, and the one that follows if this one ends with this state.
@@ -120,6 +125,7 @@ impl System {
             instances: vec![first],
             roster: Roster::new(members),
             level,
+            service: ServiceName::NONE,
             executor,
             eras: EraPart::FIRST,
         }
@@ -166,6 +172,11 @@ impl System {
         }
         self.roster.write_to(&mut out);
         out.extend_from_slice(&self.level.to_le_bytes());
+        if !self.service.is_none() {
+            out.extend_from_slice(&NAMED.to_le_bytes());
+            out.push(self.service.as_str().len() as u8);
+            out.extend_from_slice(self.service.as_str().as_bytes());
+        }
         if self.eras != EraPart::FIRST {
             let next = self.eras.next.as_ref().map(Era::encode).unwrap_or_default();
             out.extend_from_slice(&self.eras.number.to_le_bytes());
@@ -210,12 +221,25 @@ impl System {
             });
         }
         let (roster, level) = (r.roster()?, u32::from_le_bytes(r.array()?));
+        let service = r.service()?;
         let eras = if r.bytes.is_empty() { EraPart::FIRST } else { r.eras()? };
         if !r.bytes.is_empty() {
             return Err("the system part is too long");
         }
         let executor = system.execution.clone();
-        Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor, eras })
+        Ok(Self {
+            cluster,
+            seq,
+            border,
+            window,
+            generations,
+            instances,
+            roster,
+            level,
+            service,
+            executor,
+            eras,
+        })
     }
 
     /// The ids of the members, if a command ever named them; otherwise those with which a cluster of that size is made.
@@ -280,6 +304,9 @@ impl System {
     pub(crate) fn check(self, config: &NodeConfig, seq: Seq) -> Result<Self, &'static str> {
         if self.cluster != config.members.cluster() {
             return Err("it belongs to another cluster");
+        }
+        if self.service.differs(&config.service.name) {
+            return Err("it is the state of another service");
         }
         if self.eras.number != config.era.number {
             return Err("it belongs to another era");
@@ -349,6 +376,18 @@ impl Parts {
         }
         let memberships = Memberships::decode(self.bytes.split_to(len));
         memberships.map(Some).map_err(|_| "a membership in the system part is none")
+    }
+    fn service(&mut self) -> Result<ServiceName, &'static str> {
+        if !self.bytes.starts_with(&NAMED.to_le_bytes()) {
+            return Ok(ServiceName::NONE);
+        }
+        let (_, [len]) = (self.u64()?, self.array()?);
+        if usize::from(len) > self.bytes.len() {
+            return Err("the name of the service in the system part is cut off");
+        }
+        let name = self.bytes.split_to(usize::from(len));
+        let name = std::str::from_utf8(&name).ok().and_then(ServiceName::new);
+        name.filter(|name| !name.is_none()).ok_or("the name of the service in the system part is none")
     }
     fn eras(&mut self) -> Result<EraPart, &'static str> {
         let (number, len) = (self.u64()?, u32::from_le_bytes(self.array()?) as usize);

@@ -11,6 +11,7 @@ use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, describe};
 use crate::leading;
 use crate::node::{Node, look};
 use crate::reconfigure::Plan;
+use crate::restoring::unrestored;
 use crate::rulings::{self, Due};
 use crate::system::System;
 use bytes::Bytes;
@@ -548,7 +549,7 @@ impl Node {
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
         if let Err(error) = self.engine.restore(&system.executor, &image.objects, self.answerers()) {
             let why = format!("the agreed checkpoint of seq {seq:#} can not be restored: {error}");
-            return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
+            return out.push(Effect::Halt(unrestored(&self.config, &error, why)));
         }
         self.reconfigure.installed(system.roster.clone());
         if let Some(next) = system.eras.next.clone() {
@@ -556,6 +557,7 @@ impl Node {
             eras::step_eras(self, now, eras::In::State(Box::new(image.clone())), out);
         }
         delivering::set_level(self, system.level);
+        delivering::install_service(self);
         self.meet_borders();
         let records = system.records();
         self.keep(now, In::Installed(Installed { seq, border, digests, why, bytes, records }), out);

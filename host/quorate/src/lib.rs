@@ -16,7 +16,7 @@ pub use quorate_execute::{
     InStore, KeyUse, Letter, LetterTooLong, Letters, Map, MembershipNow, ObjectService, Observer, OwnReplies,
     Parallel, ParallelService, Published, ReplySink, Service, SessionEnd, Set, StateRange, StateView, Store,
     Tells, Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_letter, decode_reply,
-    encode_command, read_all, read_append, read_exact, restore_tracked,
+    encode_command, encode_command_since, read_all, read_append, read_exact, restore_tracked,
 };
 pub use quorate_order::Protocol;
 pub use quorate_runtime::{
@@ -31,3 +31,8 @@ pub use quorate_types::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// The programs in docs/evolution.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/evolution.md")]
+pub struct Evolution;

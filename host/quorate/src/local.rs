@@ -192,7 +192,11 @@ impl LocalCluster {
         options: impl Fn(ReplicaId) -> Options,
     ) -> Result<Self, StartError> {
         let mut configs = set_up(directory, replicas)?;
+        let first = service();
         configs.iter_mut().for_each(|config| {
+            // The cluster begins with this program, so at its version.
+            config.service.name = first.name().to_owned();
+            config.service_level = first.version();
             configure(config);
             let model = config.fault_model;
             if config.protocol == Protocol::RAFT && (model.may_lie() || model.few_are_slow()) {
@@ -200,6 +204,7 @@ impl LocalCluster {
                 config.protocol = Protocol::MOD_SMART;
             }
         });
+        drop(first);
         make_keys(directory, &mut configs)?;
         let running = configs.iter().map(|_| None).collect();
         let service = Box::new(service);
@@ -221,6 +226,7 @@ impl LocalCluster {
     pub fn client(&self) -> ClientBuilder {
         let config = &self.configs[0];
         let builder = Client::builder().members(self.members()).fault_model(config.fault_model);
+        let builder = builder.service(&config.service.name);
         config.faults.map_or(builder.clone(), |most| builder.faults(most))
     }
 

@@ -338,6 +338,9 @@ pub struct Config {
     /// The feature level that the cluster was made with; the log has the present one.
     #[serde(default = "first_level")]
     pub level: u32,
+    /// The level of the service that the cluster was made with: the version of the program that was its first. The log has the present one.
+    #[serde(default = "opaque::first_version", skip_serializing_if = "opaque::is_first_version")]
+    pub service_level: u32,
     /// The number of replicas that the cluster was made with; only if this replica joined later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<u16>,
@@ -453,6 +456,7 @@ impl Config {
             members,
             membership: first(),
             level: first_level(),
+            service_level: opaque::first_version(),
             created: None,
             plain: false,
             service: ServiceConfig::default(),
@@ -693,8 +697,9 @@ impl Config {
         let limits = SessionLimits::default();
         let (level, instances) = (self.level, self.instances);
         let (protocol, verified) = (self.agreed_protocol(), self.execution.agreed());
+        let served = opaque::level_text(self.service_level);
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}{verified} borders {}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}{verified}{served} borders {}",
             self.service.agreed(),
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
@@ -773,6 +778,7 @@ impl Config {
             fetch: FetchLimits::default(),
             serve: self.checkpoints.serve(),
             level: self.upgrade.levels(self.level),
+            service: self.service.made_with(self.service_level)?,
             era: quorate_node::EraConfig::only("this host has one era"),
             seed,
         })

@@ -106,6 +106,17 @@ fn write(event: &Event) {
             tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
         }
         Event::Members { text } | Event::Instances { text } | Event::Era { text } => tracing::info!("{text}"),
+        Event::ServiceLevel { level, end: None } => {
+            tracing::info!("the service is being raised to version {level}")
+        }
+        Event::ServiceLevel { level, end: Some(Ok(())) } => {
+            tracing::info!("the service is at version {level}: older programs are refused from now on")
+        }
+        Event::ServiceLevel { level, end: Some(Err(why)) } => {
+            tracing::error!(
+                "the service was not raised to version {level}, and its state is as before: {why}"
+            )
+        }
         Event::Level { level, begun: true } => tracing::info!("the feature level is being raised to {level}"),
         Event::Level { level, begun: false } => tracing::info!("the cluster works at feature level {level}"),
         Event::State { text, bad: true } => tracing::error!("{text}"),

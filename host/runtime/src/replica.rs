@@ -71,6 +71,17 @@ pub enum StartError {
         /// What to do.
         hint: &'static str,
     },
+    /// The program's service is not the one that the configuration names.
+    #[error(
+        "the configuration names the service {configured}, and this program runs the service {program}: start the program of {configured}, or \
+         give the configuration of a cluster of {program}"
+    )]
+    OtherService {
+        /// The name in `[service]`.
+        configured: String,
+        /// The name that the program's service has.
+        program: String,
+    },
     /// The log can not be trusted.
     #[error("{0}")]
     Halt(Halt),
@@ -175,7 +186,7 @@ impl Replica {
     /// Why the replica does not start, and what to do.
     pub fn start(self) -> Result<Running, StartError> {
         let Self { mut config, service, options } = self;
-        config.check_with(options.oracle.is_some())?;
+        check(&config, &*service, options.oracle.is_some())?;
         fit_to_open_files(&mut config);
         let (watched, directory) = (certificates(&config)?, DataDirectory::open(&config)?);
         let (written, host) = (config, (options.oracle.is_some(), options.disk.is_none()));
@@ -242,6 +253,16 @@ impl Replica {
         let thread = Some(spawn(move || naming(|| run(lane, &directory, &*disk, kept))?)?);
         Ok(Running { address, probed, asker, newest, calls, stop, waker, reloader, thread })
     }
+}
+
+/// Whether the configuration can be used, and names the program's service. A service without a name may be any.
+fn check(config: &Config, service: &dyn Service, has_oracle: bool) -> Result<(), StartError> {
+    config.check_with(has_oracle)?;
+    let (configured, program) = (&config.service.name, service.name());
+    if program.is_empty() || *configured == *program {
+        return Ok(());
+    }
+    Err(StartError::OtherService { configured: configured.clone(), program: program.to_owned() })
 }
 
 /// The configuration in the era that the data directory is in. What other eras left goes.

@@ -2,7 +2,7 @@
 
 use crate::combiner::Combines;
 use crate::letters::LetterLimits;
-use quorate_types::{ClientId, ClusterId, FaultModel, Faults, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, Faults, ServiceName, Span};
 use quorate_wire::{Membership, RequestSigner, RequestTagger};
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ pub struct Config {
     pub client: ClientId,
     /// The id of which `client` was made, for the name in the client's certificate; 0 without one.
     pub own: ClientId,
+    /// The service that the client means; replicas of another one refuse it. Without a name they take it as it is.
+    pub service: ServiceName,
     /// The cluster. Without it, the first replica that answers decides the cluster; where replicas may lie, none does.
     pub cluster: Option<ClusterId>,
     /// Which faults replicas may have; it must be the cluster's setting. With crash faults one answer is enough, and requests go to the
@@ -116,6 +118,7 @@ impl Config {
         Self {
             client,
             own: ClientId::new(0),
+            service: ServiceName::NONE,
             cluster: None,
             faults: Faults::of(FaultModel::Crash),
             era: 1,

@@ -10,7 +10,7 @@ use crate::contact::{Contact, ContactState};
 use crate::effects::Effect;
 use crate::step::{NEVER, Step};
 use bytes::Bytes;
-use quorate_types::{ClusterId, ConnId, ReplicaId, Time};
+use quorate_types::{ClusterId, ConnId, ReplicaId, ServiceName, ServiceVersion, Time};
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OutFrame, Role, Welcome};
 
 /// The most members: sets of contacts are kept as bits.
@@ -23,12 +23,14 @@ pub(crate) struct Contacts {
     next_conn: ConnId,
     /// The cluster, if it is known.
     cluster: Option<ClusterId>,
+    /// What the member that was welcomed last calls its service.
+    service: ServiceName,
 }
 
 impl Contacts {
     pub(crate) fn new(members: &[ReplicaId], cluster: Option<ClusterId>) -> Self {
         let list = members.iter().map(|replica| Contact::new(*replica)).collect();
-        Self { list, next_conn: ConnId::FIRST, cluster }
+        Self { list, next_conn: ConnId::FIRST, cluster, service: ServiceName::NONE }
     }
 
     /// How many contacts there are.
@@ -136,7 +138,8 @@ impl Contacts {
         contact.state = ContactState::Greeting { conn, give_up: step.now.plus(step.config.dial_timeout) };
         let role = Role::Client(step.config.client);
         let hello = Hello::new(self.cluster.unwrap_or_default(), Some(contact.replica), role);
-        let frame = hello.made_of(step.config.own).frame();
+        let means = ServiceVersion { name: step.config.service, ..ServiceVersion::UNNAMED };
+        let frame = hello.made_of(step.config.own).of_service(means).frame();
         contact.out_bytes += frame.len();
         step.out.push(Effect::Send { conn, frame });
     }
@@ -165,8 +168,14 @@ impl Contacts {
         }
     }
 
-    /// A member accepted the connection.
-    pub(crate) fn welcomed(&mut self, now: Time, contact: usize) {
+    /// What the member that was welcomed last calls its service.
+    pub(crate) const fn service(&self) -> ServiceName {
+        self.service
+    }
+
+    /// A member accepted the connection; it runs this service.
+    pub(crate) fn welcomed(&mut self, now: Time, contact: usize, service: ServiceName) {
+        self.service = service;
         let contact = &mut self.list[contact];
         if let Some(conn) = contact.conn() {
             contact.state = ContactState::Up { conn, since: now };

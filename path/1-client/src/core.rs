@@ -25,7 +25,7 @@ use crate::reads::{Question, Reads};
 use crate::sessions::{Rules, Sessions, cost};
 use crate::step::{NEVER, Step};
 use crate::votes::KeptAnswers;
-use quorate_types::{ConnId, Random, ReplicaId, Seq, Time};
+use quorate_types::{ConnId, Random, ReplicaId, Seq, ServiceName, Time};
 use quorate_wire::{
     Era, EraNotice, Frame, FrameKind, LeaderNotice, LetterFrame, ReadReply, Refusal, RefusalReason,
     ReplicaMessage, Reply, Welcome,
@@ -192,6 +192,12 @@ impl ClientCore {
         self.reach.leader().map(|contact| self.parts.contacts.at(contact).replica)
     }
 
+    /// What the cluster calls its service, as the member says that was connected last; empty: nothing, or it is not known. Where members may
+    /// lie one word is worth nothing, and it is never known.
+    pub fn service(&self) -> ServiceName {
+        if self.config.faults.may_lie() { ServiceName::NONE } else { self.parts.contacts.service() }
+    }
+
     /// The newest state that this client knows of: the newest one that its reads saw, or that holds its writes.
     pub fn newest(&self) -> Seq {
         self.parts.reads.newest()
@@ -316,7 +322,7 @@ impl ClientCore {
 
     fn welcomed(&mut self, now: Time, contact: usize, welcome: &Welcome, out: &mut Effects) {
         let (mut step, parts, reach) = self.apart(now, out);
-        parts.contacts.welcomed(now, contact);
+        parts.contacts.welcomed(now, contact, welcome.service.name);
         reach.connected(&mut step, parts, contact, welcome);
         parts.reads.connected(now, contact);
     }

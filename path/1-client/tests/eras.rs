@@ -96,6 +96,7 @@ impl Bench {
             view: View::new(1),
             leader: Some(ReplicaId::new(1)),
             era,
+            service: quorate_types::ServiceVersion::UNNAMED,
         };
         for _ in 0..100 {
             if self.conns.contains_key(&id) {

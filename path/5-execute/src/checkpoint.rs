@@ -13,6 +13,13 @@ pub enum CheckpointError {
     Malformed(&'static str),
     /// The storage behind the sink or source failed.
     Storage(String),
+    /// The state is that of a version of the service that this program does not have.
+    ServiceTooOld {
+        /// The level of the service in the state.
+        level: u32,
+        /// The highest version of this program.
+        version: u32,
+    },
 }
 
 impl fmt::Display for CheckpointError {
@@ -20,6 +27,12 @@ impl fmt::Display for CheckpointError {
         match self {
             Self::CutOff => f.write_str("the checkpoint is cut off"),
             Self::Malformed(what) => write!(f, "the checkpoint is malformed: {what}"),
+            Self::ServiceTooOld { level, version } => {
+                write!(
+                    f,
+                    "the service is at version {level} there, and this program has version {version} at most"
+                )
+            }
             Self::Storage(why) => write!(f, "the checkpoint could not be written or read: {why}"),
         }
     }

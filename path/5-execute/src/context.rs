@@ -24,10 +24,11 @@ pub struct Context {
     request: u32,
     command: u32,
     level: u32,
+    service_level: u32,
 }
 
 impl Context {
-    /// A context with a position in the log and a time, without a session, at the newest feature level.
+    /// A context with a position in the log and a time, without a session, at the newest feature level and the first level of the service.
     pub const fn at(seq: Seq, time: AgreedTime) -> Self {
         Self {
             client: ClientId::new(0),
@@ -41,6 +42,7 @@ impl Context {
             request: 0,
             command: 0,
             level: FEATURE_LEVEL,
+            service_level: 1,
         }
     }
     /// The context of a batch's requests.
@@ -90,6 +92,12 @@ impl Context {
         Self { level, ..self }
     }
 
+    /// This context at another level of the service.
+    #[must_use]
+    pub const fn with_service_level(self, service_level: u32) -> Self {
+        Self { service_level, ..self }
+    }
+
     /// The client that sent the command; 0 in queries and when a deadline is reached.
     pub const fn client(&self) -> ClientId {
         self.client
@@ -132,6 +140,11 @@ impl Context {
     /// programs execute the same commands.
     pub const fn level(&self) -> u32 {
         self.level
+    }
+    /// The level of the service: the version by which all replicas execute here. A newer program behaves as that version did, until the
+    /// level is raised; from the same seq on all replicas, after [`Service::migrate`](crate::Service::migrate).
+    pub const fn service_level(&self) -> u32 {
+        self.service_level
     }
     /// The seed of the batch.
     pub(crate) const fn batch_seed(&self) -> u64 {

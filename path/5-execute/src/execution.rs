@@ -33,6 +33,8 @@ pub enum Ordered {
     /// From here on the state is read at this feature level. Delivered right after the batch that raises the level, and final with that
     /// batch.
     Level(u32),
+    /// From here on the service works at this level, if it can make its state that of the version. Delivered and final like a level.
+    Service(u32),
     /// A change of the membership is done, which the service hears. Delivered and final like a level.
     Members(MembershipNow),
     /// The capture for the border with this number begins here, so that less is left to do at the border.
@@ -48,7 +50,7 @@ pub enum Ordered {
 impl Ordered {
     /// Whether it is final together with the batch before it: nobody reads or compares the state between the two.
     pub const fn follows(&self) -> bool {
-        matches!(self, Self::Level(_) | Self::Members(_) | Self::Nested(_))
+        matches!(self, Self::Level(_) | Self::Service(_) | Self::Members(_) | Self::Nested(_))
     }
 }
 
@@ -101,6 +103,11 @@ pub trait Execution: Send {
 
     /// Whether what is delivered may wait for the end of a turn before [`Self::next`] is called.
     fn postpones(&self) -> bool {
+        false
+    }
+
+    /// Whether the level of the service can be raised. Where commands run before their turn, they would have begun at another level.
+    fn raises_service(&self) -> bool {
         false
     }
 
@@ -201,6 +208,11 @@ impl dyn Execution {
         self.state_mut().agree_on_level(level);
         self.deliver(Ordered::Level(level));
     }
+
+    /// Later batches are executed at this level of the service, if its state can be made that of the version.
+    pub fn raise_service(&mut self, level: u32) {
+        self.deliver(Ordered::Service(level));
+    }
 }
 
 impl Executor {
@@ -227,6 +239,10 @@ impl Executor {
             }
             Ordered::Level(level) => {
                 self.read_at(level);
+                Final::Nothing
+            }
+            Ordered::Service(level) => {
+                self.raise_service(level);
                 Final::Nothing
             }
             Ordered::Members(now) => {
@@ -278,6 +294,10 @@ impl Execution for Sequential {
 
     fn postpones(&self) -> bool {
         true
+    }
+
+    fn raises_service(&self) -> bool {
+        self.executor.can_raise_service()
     }
 
     fn is_behind(&self) -> bool {

@@ -9,7 +9,11 @@
 
 mod asking;
 mod following;
+mod served;
 
+pub use served::ServiceRaise;
+
+use self::served::Served;
 use crate::Lookup;
 use crate::agreed::{Agreed, Decided, Moment, alone};
 use crate::ahead;
@@ -68,6 +72,8 @@ pub struct Executor {
     shadow: Shadow,
     /// The feature level at which the state is read.
     level: u32,
+    /// The level of the service, and how it came about.
+    served: Served,
     /// What was ruled about results, if they are verified.
     chain: Option<Chain>,
     /// The requests under way, if commands may ask other services.
@@ -88,7 +94,20 @@ impl Executor {
         let (time, deadline) = (start_time, service.next_deadline());
         let agreed = Agreed::at(seq, time, level);
         let nested = service.journaled().map(|(service, rules)| Box::new(Nested::new(service, rules)));
-        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level, chain: None, nested }
+        Self {
+            service,
+            sessions,
+            agreed,
+            seq,
+            time,
+            deadline,
+            replies,
+            shadow,
+            level,
+            served: Served::default(),
+            chain: None,
+            nested,
+        }
     }
 
     /// The facts that are agreed at delivery: how far the log was delivered, and the agreed time there.
@@ -151,7 +170,7 @@ impl Executor {
         let Moment { time, due, .. } = moment;
         (self.seq, self.time) = (seq, time);
         out.begin(seq);
-        let ctx = Context::of_batch(seq, &moment, batch.header().seed);
+        let ctx = self.ctx_of(seq, &moment, batch);
         let before = self.watched(&results);
         let ended = self.sessions.expire(due);
         if !ended.is_empty() {
@@ -240,7 +259,7 @@ impl Executor {
 
     /// Tells the service that a change of the membership is done, in the batch that was executed last.
     pub(crate) fn meet_members(&mut self, now: &MembershipNow) {
-        let ctx = Context::at(self.seq, self.time).with_level(self.level);
+        let ctx = self.ctx();
         self.service.membership_changed(now, &ctx);
         self.deadline = self.service.next_deadline();
     }
@@ -380,7 +399,7 @@ impl Executor {
     pub fn query(&self, query: &[u8], out: &mut Vec<u8>) -> Result<(), ReplyTooLarge> {
         let max = self.replies.max();
         let mut sink = ReplySink::new(out, max);
-        let ctx = Context::at(self.seq, self.time).with_level(self.level);
+        let ctx = self.ctx();
         self.service.query(query, &ctx, &mut sink);
         if sink.overflown() {
             sink.restart();
@@ -413,7 +432,13 @@ impl Executor {
     /// The present state for readers on other threads; only services in the store have one.
     pub fn published(&self) -> Option<Published> {
         let objects = self.service.store()?.version();
-        Some(Published { objects, seq: self.seq, time: self.time, level: self.level })
+        Some(Published {
+            objects,
+            seq: self.seq,
+            time: self.time,
+            level: self.level,
+            service_level: self.served.level(),
+        })
     }
 
     /// Whether the service names the keys that these bytes use, and `allowed` is true for all of them.
@@ -516,13 +541,15 @@ impl Executor {
     /// When the parts are not those of an image of this service. If `system` is at fault, nothing has changed. After other errors a service
     /// that is not in the store may be half restored: do not use this executor then.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        let Read { seq, time, level, mut sessions, chain, nested } = read_system(system)?;
+        let Read { seq, time, level, served, mut sessions, chain, nested } = read_system(system)?;
+        served.check(&*self.service)?;
         let nested = self.restored_nested(seq, time, nested, &mut sessions)?;
         self.shadow.restore(&mut *self.service, objects)?;
         if !(planted("sessions-kept-over-a-rollback") && seq < self.seq) {
             (self.replies, self.sessions) = (replies_for(sessions.limits()), sessions);
         }
         (self.seq, self.time, self.level) = (seq, time, level);
+        self.served = served;
         self.chain = chain;
         self.nested = nested;
         self.deadline = self.service.next_deadline();
@@ -553,8 +580,8 @@ impl Executor {
         self.service.checkpoint(out)
     }
 
-    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, and the requests under way where commands may ask other services, or what was
-    /// ruled about results where they are verified.
+    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, the level of the service if it is not the first one, and the requests
+    /// under way where commands may ask other services, or what was ruled about results where they are verified.
     fn system(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.seq.number().to_le_bytes());
@@ -565,6 +592,7 @@ impl Executor {
         } else {
             self.sessions.write_to(&mut out);
         }
+        self.served.write_to(&mut out);
         if let Some(nested) = &self.nested {
             nested.write_to(&mut out);
         }
@@ -588,6 +616,7 @@ struct Read {
     seq: Seq,
     time: AgreedTime,
     level: u32,
+    served: Served,
     sessions: SessionTable,
     chain: Option<Chain>,
     nested: Option<NestedPart>,
@@ -618,6 +647,7 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let time = AgreedTime::from_nanos(read_u64(from)?);
     let level = read_u32(from)?;
     let sessions = SessionTable::restored(from, time)?;
+    let served = Served::read(&mut bytes)?;
     let nested = NestedPart::is_next(bytes).then(|| NestedPart::read(bytes)).transpose()?;
     let chain = match bytes.len() {
         _ if nested.is_some() => None,
@@ -625,7 +655,7 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
         Chain::BYTES => Some(Chain::read(bytes)?),
         _ => return Err(CheckpointError::Malformed("bytes after the sessions")),
     };
-    Ok(Read { seq, time, level, sessions, chain, nested })
+    Ok(Read { seq, time, level, served, sessions, chain, nested })
 }
 
 fn replies_for(limits: &SessionLimits) -> BatchReplies {

@@ -135,7 +135,7 @@ pub use collections::{Entry, FreshKeys, Map, Set};
 pub use context::Context;
 pub use events::{Events, Observer, Tells};
 pub use execution::{Execution, Final, Known, Ordered, Sequential};
-pub use executor::{Executor, system_begins_anew};
+pub use executor::{Executor, ServiceRaise, system_begins_anew};
 pub use images::ImageParts;
 pub use letters::{Letter, LetterTooLong, Letters};
 pub use nested::{
@@ -155,7 +155,9 @@ pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Se
 pub use sessions::{Handling, SessionLimits, SessionTable};
 pub use speculative::Speculative;
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
-pub use typed::{Typed, TypedError, TypedService, decode_letter, decode_reply, encode_command};
+pub use typed::{
+    Typed, TypedError, TypedService, decode_letter, decode_reply, encode_command, encode_command_since,
+};
 pub use verified::{Counts as VerifiedCounts, Differs, Memo, Ruled, Verified, Worth};
 pub use verify::{OwnTokens, Tellers, Verify, VerifyConfig};
 pub use view::{StateRange, StateView};

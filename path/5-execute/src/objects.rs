@@ -14,7 +14,7 @@ use crate::events::Tells;
 use crate::letters::Letter;
 use crate::nested::{AnyJournaled, NestedRules};
 use crate::parallel::{ParallelService, Ran};
-use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
+use crate::service::{BatchReplies, KeyUse, ReplySink, Service, no_migration};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 use quorate_types::{AgreedTime, Items};
 use std::sync::Arc;
@@ -29,6 +29,25 @@ pub trait ObjectService: Send {
 
     /// Answers a read, weak or strong, from the present state.
     fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
+
+    /// What the service is called, as [`Service::name`] says.
+    fn name(&self) -> &str {
+        ""
+    }
+
+    /// The highest version that this program has of the service, as [`Service::version`] says.
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// The level of the service rises, as [`Service::migrate`] says. After an error the store is as it was before.
+    ///
+    /// # Errors
+    /// Why the state can not be that of the newer version, for people.
+    fn migrate(&mut self, store: &mut Store, from: u32, ctx: &Context) -> Result<(), String> {
+        let _ = store;
+        Err(no_migration(from, ctx.service_level()))
+    }
 
     /// Runs all commands of one request, as [`Service::execute_batch`] does.
     fn execute_batch(
@@ -162,6 +181,23 @@ impl<S: Default> Default for InStore<S> {
 }
 
 impl<S: ObjectService + 'static> Service for InStore<S> {
+    fn name(&self) -> &str {
+        self.service.name()
+    }
+
+    fn version(&self) -> u32 {
+        self.service.version()
+    }
+
+    fn migrate(&mut self, from: u32, ctx: &Context) -> Result<(), String> {
+        let before = self.store.version();
+        let done = self.service.migrate(&mut self.store, from, ctx);
+        if done.is_err() {
+            self.store.roll_back(&before);
+        }
+        done
+    }
+
     fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         self.service.execute(&mut self.store, command, ctx, reply);
     }

@@ -237,7 +237,8 @@ pub(crate) fn run(
 
 /// The context of a query, which does not depend on how it was asked.
 pub(crate) fn of_query(ctx: &Context) -> Context {
-    Context::at(ctx.seq(), ctx.time()).with_level(ctx.level())
+    let level = ctx.service_level();
+    Context::at(ctx.seq(), ctx.time()).with_level(ctx.level()).with_service_level(level)
 }
 
 /// Appends the replies to the commands of a request, or why there are none.

@@ -21,6 +21,8 @@ pub struct Published {
     pub time: AgreedTime,
     /// The feature level then.
     pub level: u32,
+    /// The level of the service then.
+    pub service_level: u32,
 }
 
 impl Published {
@@ -37,6 +39,7 @@ impl Published {
         let mut out = Vec::new();
         let mut sink = ReplySink::new(&mut out, max);
         let ctx = Context::at(self.seq, self.time).with_level(self.level);
+        let ctx = ctx.with_service_level(self.service_level);
         service.query(&Store::from_version(&self.objects), query, &ctx, &mut sink);
         if sink.overflown() { Err(ReplyTooLarge { max }) } else { Ok(out) }
     }

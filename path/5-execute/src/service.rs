@@ -43,6 +43,26 @@ pub trait Service: Send {
     /// When the source fails or holds no state of this service.
     fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError>;
 
+    /// What the service is called, as its clients, its configuration and its backups name it; empty: it has no name.
+    fn name(&self) -> &str {
+        ""
+    }
+
+    /// The highest version that this program has of the service; the first is 1. The program behaves as the version that
+    /// [`Context::service_level`] names.
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// The level of the service rises from `from` to `ctx.service_level()`: makes the state that of the newer version. Called once at this
+    /// place in the order, on all replicas, when all their programs have the version. It may fail only as the state and `ctx` tell it to.
+    ///
+    /// # Errors
+    /// Why the state can not be that of the newer version, for people. Then the level stays, and the state must be as it was.
+    fn migrate(&mut self, from: u32, ctx: &Context) -> Result<(), String> {
+        Err(no_migration(from, ctx.service_level()))
+    }
+
     /// Runs all commands of one request. Override it where running many at once is cheaper. Push one reply for each command, or a single
     /// one that answers them all.
     fn execute_batch(&mut self, commands: Items<'_>, ctx: &Context, replies: &mut BatchReplies) {
@@ -154,6 +174,13 @@ pub trait Service: Send {
     fn tracked(&mut self) -> Option<&mut dyn Tracked> {
         None
     }
+}
+
+/// Why a level was not raised by a service without a `migrate`.
+pub(crate) fn no_migration(from: u32, to: u32) -> String {
+    format!(
+        "this program says that it has version {to}, and has no `migrate` that makes the state of version {from} one of version {to}"
+    )
 }
 
 /// Own replies: each replica gives a reply its own form before it sends it, such as the share of a secret that only this replica can

@@ -1,24 +1,36 @@
-//! Services over ordinary Rust types; serde and postcard make the bytes.
+//! Services over ordinary Rust types; serde makes the bytes (`typed/form.rs`).
 //!
-//! The first byte of a reply is [`DONE`], followed by the value; [`UNDECODABLE`] when the service could not decode the command or query; or
-//! [`UNENCODABLE`] when its reply could not be encoded.
+//! The first byte of a reply is [`DONE`], followed by the value; [`UNDECODABLE`] when the service could not decode the command or query;
+//! [`UNENCODABLE`] when its reply could not be encoded; or [`TOO_NEW`] when the level of the service does not allow the command yet, followed
+//! by the version that it needs and the level, each a u32.
+//!
+//! Programs of two versions run the same commands while a service is upgraded, and must do the same. So a command says in front which version
+//! it needs, and each program compares that with the level, which all have in common. One that says too little is undecodable to both: the
+//! older program does not know what it holds, and the newer one sees that ([`TypedService::since`]). Tests: `tests/all/served.rs`.
 
 use crate::around::{MembershipNow, SessionEnd};
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all};
 use crate::context::Context;
 use crate::letters::Letter;
-use crate::service::{ReplySink, Service};
+use crate::service::{ReplySink, Service, no_migration};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
+mod form;
+
+use form::Form;
+
 const DONE: u8 = 0;
 const UNDECODABLE: u8 = 1;
 const UNENCODABLE: u8 = 2;
+const TOO_NEW: u8 = 3;
 
-/// A deterministic service over its own types; [`Typed`] makes a [`Service`] of it. Its checkpoint is the serde encoding: use only ordered
-/// types (no hash map), so that equal states give equal bytes. Command types should not contain themselves: a client could nest them until
-/// the stack overflows.
+/// A deterministic service over its own types; [`Typed`] makes a [`Service`] of it. Its checkpoint is the serde encoding, with the names of
+/// fields and variants: use only ordered types (no hash map), so that equal states give equal bytes. An `Option` whose value is an `Option` or
+/// `()` is not told from `None`.
+///
+/// docs/evolution.md says how a service changes after its first release.
 pub trait TypedService: Serialize + DeserializeOwned + Send {
     /// A command, which is ordered.
     type Command: DeserializeOwned;
@@ -29,10 +41,37 @@ pub trait TypedService: Serialize + DeserializeOwned + Send {
     /// The answer to a query.
     type Answer: Serialize;
 
+    /// What the service is called: up to 64 letters, digits, `-` and `_`. Configuration, replicas, clients and backups name it so, and are
+    /// refused if they name another one. Empty: it has no name.
+    const NAME: &'static str = "";
+    /// The version of this program, which counts the releases in which commands, state or behaviour changed. [`Context::service_level`] is the
+    /// version by which all replicas behave: at a lower level this program must do what that version did, and write the same state.
+    const VERSION: u32 = 1;
+
     /// Runs one command.
     fn execute(&mut self, command: Self::Command, ctx: &Context) -> Self::Reply;
     /// Answers one query.
     fn query(&self, query: Self::Query, ctx: &Context) -> Self::Answer;
+
+    /// The version that brought this kind of command, or a field that this command uses. It is refused below that level
+    /// ([`TypedError::TooNew`]).
+    fn since(command: &Self::Command) -> u32 {
+        let _ = command;
+        1
+    }
+    /// The version that brought this kind of query, or a field that it uses.
+    fn query_since(query: &Self::Query) -> u32 {
+        let _ = query;
+        1
+    }
+    /// The level rises from `from` to `ctx.service_level()`, as [`Service::migrate`] says: makes this state that of the newer version. What an
+    /// error leaves of it does not count. Every service with a version above 1 has one; often there is nothing to do but `Ok(())`.
+    ///
+    /// # Errors
+    /// Why the state can not be that of the newer version, for people. Then the level stays.
+    fn migrate(&mut self, from: u32, ctx: &Context) -> Result<(), String> {
+        Err(no_migration(from, ctx.service_level()))
+    }
 
     /// The session of `ctx` ended, as [`Service::session_ended`] says.
     fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
@@ -53,17 +92,33 @@ pub trait TypedService: Serialize + DeserializeOwned + Send {
 pub struct Typed<T>(pub T);
 
 impl<T: TypedService> Service for Typed<T> {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn version(&self) -> u32 {
+        T::VERSION
+    }
+
+    fn migrate(&mut self, from: u32, ctx: &Context) -> Result<(), String> {
+        let before = form::state(&self.0)?;
+        let done = self.0.migrate(from, ctx).and_then(|()| form::state(&self.0).map(drop));
+        if done.is_err() {
+            self.0 = form::read_state(&before)
+                .ok_or("the state can not be read back: its encoding loses something")?;
+        }
+        done
+    }
+
     fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
-        match decode(command) {
-            Some(command) => write_value(&self.0.execute(command, ctx), reply),
-            None => reply.write(&[UNDECODABLE]),
+        if let Some((form, command)) = taken(command, T::since, ctx, reply) {
+            write_value(form, &self.0.execute(command, ctx), reply);
         }
     }
 
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
-        match decode(query) {
-            Some(query) => write_value(&self.0.query(query, ctx), reply),
-            None => reply.write(&[UNDECODABLE]),
+        if let Some((form, query)) = taken(query, T::query_since, ctx, reply) {
+            write_value(form, &self.0.query(query, ctx), reply);
         }
     }
 
@@ -80,25 +135,45 @@ impl<T: TypedService> Service for Typed<T> {
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
-        let bytes = postcard::to_stdvec(&self.0).map_err(|why| CheckpointError::Storage(why.to_string()))?;
-        out.write(&bytes)
+        out.write(&form::state(&self.0).map_err(CheckpointError::Storage)?)
     }
 
     fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
         let bytes = read_all(from, usize::MAX)?;
-        self.0 = decode(&bytes).ok_or(CheckpointError::Malformed("the service's state"))?;
+        self.0 = form::read_state(&bytes).ok_or(CheckpointError::Malformed(
+            "the service's state: it does not fit the types of this program. A field that is new needs `serde(default)`, one that has another \
+             name `serde(rename)` (docs/evolution.md)",
+        ))?;
         Ok(())
     }
 }
 
-/// Decodes a value that fills `bytes`. Bytes left over are an error: a command of a newer form could otherwise be taken for an older one.
-fn decode<V: DeserializeOwned>(bytes: &[u8]) -> Option<V> {
-    postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
+/// The command or query in these bytes. Otherwise the reply is written: every program writes the same, whatever its version.
+fn taken<V: DeserializeOwned>(
+    bytes: &[u8],
+    since: fn(&V) -> u32,
+    ctx: &Context,
+    reply: &mut ReplySink<'_>,
+) -> Option<(Form, V)> {
+    let ((form, version, value), level) = (form::opened(bytes), ctx.service_level());
+    if version > level {
+        reply.write(&[TOO_NEW]);
+        reply.write(&version.to_le_bytes());
+        reply.write(&level.to_le_bytes());
+        return None;
+    }
+    match form.read(value) {
+        Some(value) if since(&value) <= version => Some((form, value)),
+        _ => {
+            reply.write(&[UNDECODABLE]);
+            None
+        }
+    }
 }
 
-fn write_value(value: &impl Serialize, reply: &mut ReplySink<'_>) {
+fn write_value(form: Form, value: &impl Serialize, reply: &mut ReplySink<'_>) {
     reply.write(&[DONE]);
-    if postcard::to_io(value, &mut *reply).is_err() {
+    if form.write(value, &mut *reply).is_err() {
         reply.restart();
         reply.write(&[UNENCODABLE]);
     }
@@ -116,6 +191,13 @@ pub enum TypedError {
     UnknownReply,
     /// The command could not be encoded; the text says why.
     Command(String),
+    /// The level of the service does not allow this command yet. It changed nothing.
+    TooNew {
+        /// The version that brought the command.
+        needs: u32,
+        /// The level of the service.
+        level: u32,
+    },
 }
 
 impl fmt::Display for TypedError {
@@ -129,18 +211,31 @@ impl fmt::Display for TypedError {
                 f.write_str("the reply is not of the expected type; do client and service use the same types?")
             }
             Self::Command(why) => write!(f, "the command could not be encoded: {why}"),
+            Self::TooNew { needs, level } => write!(
+                f,
+                "the command needs version {needs} of the service, which is at level {level}, and did nothing: raise the level once all replicas \
+                 run the newer program (`quorate upgrade raise --service`)"
+            ),
         }
     }
 }
 
 impl std::error::Error for TypedError {}
 
-/// Encodes a command or query for a typed service.
+/// Encodes a command or query that a typed service has had since its first version, or a value for a letter.
 ///
 /// # Errors
 /// When the value's own `Serialize` fails.
 pub fn encode_command(command: &impl Serialize) -> Result<Vec<u8>, TypedError> {
-    postcard::to_stdvec(command).map_err(|why| TypedError::Command(why.to_string()))
+    encode_command_since(command, 1)
+}
+
+/// Encodes a command or query that a typed service has had since this version ([`TypedService::since`]).
+///
+/// # Errors
+/// When the value's own `Serialize` fails.
+pub fn encode_command_since(command: &impl Serialize, version: u32) -> Result<Vec<u8>, TypedError> {
+    form::closed(command, version).map_err(TypedError::Command)
 }
 
 /// Decodes the value in a letter, which the service encoded with [`encode_command`].
@@ -148,7 +243,8 @@ pub fn encode_command(command: &impl Serialize) -> Result<Vec<u8>, TypedError> {
 /// # Errors
 /// When the letter has another type.
 pub fn decode_letter<V: DeserializeOwned>(body: &[u8]) -> Result<V, TypedError> {
-    decode(body).ok_or(TypedError::UnknownReply)
+    let (form, _, value) = form::opened(body);
+    form.read(value).ok_or(TypedError::UnknownReply)
 }
 
 /// Decodes the value in a typed service's reply or answer.
@@ -157,9 +253,16 @@ pub fn decode_letter<V: DeserializeOwned>(body: &[u8]) -> Result<V, TypedError> 
 /// When the service could not decode the request, or the reply has another type.
 pub fn decode_reply<R: DeserializeOwned>(reply: &[u8]) -> Result<R, TypedError> {
     match reply.split_first() {
-        Some((&DONE, value)) => decode(value).ok_or(TypedError::UnknownReply),
+        Some((&DONE, value)) => Form::Named.read(value).ok_or(TypedError::UnknownReply),
         Some((&UNDECODABLE, [])) => Err(TypedError::Undecodable),
         Some((&UNENCODABLE, [])) => Err(TypedError::Unencodable),
+        Some((&TOO_NEW, rest)) => Err(match rest.split_first_chunk::<4>() {
+            Some((needs, level)) if level.len() == 4 => {
+                let level = level.iter().rev().fold(0, |level, byte| level << 8 | u32::from(*byte));
+                TypedError::TooNew { needs: u32::from_le_bytes(*needs), level }
+            }
+            _ => TypedError::UnknownReply,
+        }),
         _ => Err(TypedError::UnknownReply),
     }
 }

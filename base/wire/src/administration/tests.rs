@@ -20,6 +20,7 @@ fn commands() -> Vec<AdminCommand> {
     vec![
         AdminCommand::Change(change.expect("the next one")),
         AdminCommand::Raise(7),
+        AdminCommand::RaiseService(2),
         AdminCommand::Administrators(Administrators::new(2, vec![key(3), key(1), key(2)]).expect("three")),
     ]
 }

@@ -9,14 +9,14 @@ fn id(number: u16) -> ReplicaId {
     ReplicaId::new(number)
 }
 
-fn commands() -> [SystemCommand; 6] {
+fn commands() -> [SystemCommand; 7] {
     let created = Memberships::created(&[id(1), id(2)]);
     let changed = SystemCommand::Changed(MembershipId::new(7));
     let (since, begins, leader) = (Slot::new(6), View::new(1 << 41), id(2));
     let holds = SystemCommand::Holds(Holds { change: created.clone(), since, begins, leader });
     let back = SystemCommand::Back(vec![(id(2), 5), (id(3), u64::MAX)]);
     let (raise, instances) = (SystemCommand::Raise(2), SystemCommand::Instances(4));
-    [SystemCommand::Change(created), changed, raise, instances, holds, back]
+    [SystemCommand::Change(created), changed, raise, instances, holds, back, SystemCommand::RaiseService(3)]
 }
 
 fn batch(command: &SystemCommand) -> Batch {

@@ -5,8 +5,8 @@ use crate::common::{batch, read_whole, request, samples, signed, signed_opening,
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::{
-    ClientId, ClusterId, Digest, Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, Seq, SessionId,
-    View,
+    ClientId, ClusterId, Digest, Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, Seq,
+    ServiceName, ServiceVersion, SessionId, View,
 };
 use quorate_wire::{
     AttestAnswer, Attested, Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello,
@@ -99,6 +99,11 @@ fn role() -> impl Strategy<Value = Role> {
     ]
 }
 
+fn service() -> impl Strategy<Value = ServiceVersion> {
+    let name = "[a-zA-Z0-9_-]{0,64}".prop_map(|text| ServiceName::new(&text).expect("a name"));
+    (name, 1..=u32::MAX).prop_map(|(name, version)| ServiceVersion { name, version })
+}
+
 fn payload_of(frame: &OutFrame) -> Bytes {
     read_whole(&frame.to_vec(), LIMIT).expect("what we encode is intact").expect("and whole").payload
 }
@@ -116,25 +121,25 @@ proptest! {
     #[test]
     fn hellos_survive_the_wire(
         formats in any::<(u16, u16)>(), feature_level in any::<u32>(), cluster in any::<u128>(),
-        to in prop::option::of(replica()), role in role(), link in link(), own in any::<u64>(),
+        to in prop::option::of(replica()), role in role(), link in link(), own in any::<u64>(), service in service(),
     ) {
         let own = ClientId::new(if matches!(role, Role::Client(_)) { own } else { 0 });
         let link = if matches!(role, Role::Peer { .. }) { link } else { Link::FIRST };
         let (format_min, format_max) = formats;
         let cluster = ClusterId::new(cluster);
         let parameters = u64::from(feature_level) << 7;
-        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), own, link, era: 1 + (parameters & 3) * u64::from(matches!(role, Role::Peer { .. })) };
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), own, link, era: 1 + (parameters & 3) * u64::from(matches!(role, Role::Peer { .. })), service };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 
     #[test]
     fn welcomes_survive_the_wire(
-        format in 0..0x8000_u16, feature_level in any::<u32>(), cluster in any::<u128>(), replica in replica(),
+        format in 0..0x4000_u16, service in service(), feature_level in any::<u32>(), cluster in any::<u128>(), replica in replica(),
         life in any::<u64>(), view in any::<u64>(), leader in prop::option::of(replica()), era in 1..5_u64,
     ) {
         let (cluster, incarnation) = (ClusterId::new(cluster), Incarnation::new(life));
         let view = View::new(view);
-        let welcome = Welcome { format, feature_level, cluster, replica, incarnation, view, leader, era };
+        let welcome = Welcome { format, feature_level, cluster, replica, incarnation, view, leader, era, service };
         prop_assert_eq!(Welcome::decode(payload_of(&welcome.frame())), Ok(welcome));
     }
 

@@ -28,7 +28,7 @@ pub(super) fn transfer(to: u16) -> Request {
 
 /// For the highest level that there is.
 pub(super) fn raise() -> Request {
-    request_of(&upgrade_request(0))
+    request_of(&upgrade_request(quorate_wire::LevelOf::Cluster, 0))
 }
 
 /// For another number of instances.

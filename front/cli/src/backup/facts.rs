@@ -3,12 +3,11 @@
 use quorate_auth::CheckpointProof;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print::size;
-use quorate_execute::{Executor, InStore, Parallel, SessionLimits};
-use quorate_kv::{Kv, KvConfig};
+use quorate_execute::{Context, Executor, InStore, ObjectService, ReplySink, SessionLimits};
 use quorate_node::System;
 use quorate_state::checkpoint::{Digests, Manifest, SystemPart};
 use quorate_state::store::{Store, Version};
-use quorate_types::{AgreedTime, ClusterId, ReplicaId, Seq};
+use quorate_types::{AgreedTime, ClusterId, ReplicaId, Seq, ServiceName};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -16,6 +15,9 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug)]
 pub(crate) struct BackupFacts {
     pub(crate) cluster: ClusterId,
+    /// What its service is called, and the level of that.
+    pub(super) service: ServiceName,
+    service_level: u32,
     pub(super) members: Vec<ReplicaId>,
     pub(crate) seq: Seq,
     border: u64,
@@ -58,6 +60,8 @@ impl BackupFacts {
         }
         Ok(Self {
             cluster: parts.cluster,
+            service: parts.service,
+            service_level: executor.service_level(),
             members: parts.members(),
             seq: manifest.seq(),
             border: manifest.border(),
@@ -85,6 +89,9 @@ impl BackupFacts {
         let mut text = String::new();
         let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<13} {value}");
         line("cluster", self.cluster.to_string());
+        if !self.service.is_none() || self.service_level > 1 {
+            line("service", format!("{:?} at version {}", self.service, self.service_level));
+        }
         line("seq", format!("{}, border {}", self.seq.number(), self.border));
         line("digest", self.digests.image.to_string());
         line("state digest", self.digests.state.to_string());
@@ -112,6 +119,8 @@ impl BackupFacts {
         json!({
             "proof": proof,
             "cluster": self.cluster.to_string(),
+            "service": self.service.as_str(),
+            "service_level": self.service_level,
             "members": self.members.iter().map(|replica| replica.number()).collect::<Vec<_>>(),
             "seq": self.seq.number(),
             "border": self.border,
@@ -127,9 +136,20 @@ impl BackupFacts {
     }
 }
 
+/// A service of which nothing is known: its level is not looked at.
+struct AnyService;
+
+impl ObjectService for AnyService {
+    fn version(&self) -> u32 {
+        u32::MAX
+    }
+    fn execute(&mut self, _: &mut Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+    fn query(&self, _: &Store, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+}
+
 /// Decodes the executor's part with an executor. Its service does not matter, since no objects are restored.
 fn restored(system: &[u8]) -> Result<Executor, String> {
-    let nothing = Box::new(InStore::new(Parallel::new(Kv::new(KvConfig::default()))));
+    let nothing = Box::new(InStore::new(AnyService));
     let mut executor = Executor::new(nothing, SessionLimits::default(), AgreedTime::from_nanos(0));
     let objects = Store::new().version();
     executor.restore_image(system, &objects).map_err(|why| why.to_string())?;

@@ -10,11 +10,11 @@ use super::proof::{self, Judged, KeyArgs, Known};
 use crate::beginning::BeginningArgs;
 use quorate_command::cluster::{CLIENT_FILE, Cluster};
 use quorate_command::failure::{Failure, Outcome};
-use quorate_command::layout::{self, Origin, Plan, ServiceChoice, parse_own_service};
+use quorate_command::layout::{self, Origin, Plan, ServiceArg, parse_own_service, parse_service};
 use quorate_command::print;
 use quorate_node::System;
 use quorate_state::checkpoint::Image;
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, ReplicaId, ServiceName};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,11 +36,12 @@ pub(super) struct Args {
     /// The backup
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Which service the replicas run: the one that the old cluster ran
-    #[arg(long, value_enum, required_unless_present = "own_service")]
-    service: Option<ServiceChoice>,
-    /// The replicas run a service of your own, with a program of yours, as those of the old cluster did; NAME stands in their configurations
-    #[arg(long, value_name = "NAME", requires = "members", conflicts_with = "service", value_parser = parse_own_service)]
+    /// Which service the replicas run: the one that the old cluster ran. A NAME that is none of this program's is that of a service of your
+    /// own, with a program of yours; it needs --members [default: the one that the backup names]
+    #[arg(long, value_name = "NAME", value_parser = parse_service)]
+    service: Option<ServiceArg>,
+    /// As --service, for a name that is none of this program's
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with = "service", value_parser = parse_own_service)]
     own_service: Option<String>,
     #[command(flatten)]
     keys: KeyArgs,
@@ -55,10 +56,9 @@ pub(super) fn run(args: Args) -> Outcome {
     let known = args.keys.known()?;
     let (facts, image) = look::load(&args.file)?;
     let size = (facts.members.len(), facts.instances);
-    // One's own has no front, as the key-value store has none.
-    let service = args.service.unwrap_or(ServiceChoice::Kv);
+    let (service, own_service) = args.service_of(&facts)?.apart();
     let mut beginning = args.cluster.plan(service, size, "quorate backup restore")?;
-    beginning.plan.own_service.clone_from(&args.own_service);
+    beginning.plan.own_service = own_service;
     let judged = args.admits(&facts, known.as_ref(), &beginning.plan)?;
     let origin = Origin {
         cluster: layout::new_cluster_id()?,
@@ -87,6 +87,27 @@ pub(super) fn run(args: Args) -> Outcome {
 }
 
 impl Args {
+    /// Which service the new cluster runs: the one that the backup names, if it names one.
+    fn service_of(&self, facts: &BackupFacts) -> Outcome<ServiceArg> {
+        let named = facts.service.as_str();
+        let asked = self.own_service.clone().map(ServiceArg::Own).or_else(|| self.service.clone());
+        let service = match asked {
+            Some(service) => service,
+            None if named.is_empty() => {
+                return Err(Failure::usage(
+                    "the backup does not name its service: say which one it is, as in --service etcd, or --service NAME for one of your own",
+                ));
+            }
+            None => parse_service(named).map_err(Failure::usage)?,
+        };
+        if matches!(service, ServiceArg::Own(_)) && self.cluster.members.is_empty() {
+            return Err(Failure::usage(
+                "a service of your own does not run with `quorate dev`: say with --members where its replicas listen",
+            ));
+        }
+        Ok(service)
+    }
+
     /// Whether the new cluster may begin with this backup.
     fn admits(&self, facts: &BackupFacts, known: Option<&Known>, plan: &Plan) -> Outcome<Judged> {
         let may_lie = plan.order.fault_model.may_lie();
@@ -98,6 +119,13 @@ impl Args {
 fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     let unusable = |why: &str| Failure::new(format!("the system part of the backup can not be used: {why}"));
     let mut system = System::decode(&image.system).map_err(unusable)?;
+    let (old, new) = (system.service, plan.service_name());
+    if ServiceName::new(&new).is_some_and(|new| old.differs(&new)) {
+        return Err(Failure::new(format!(
+            "the backup is one of the service {old}, and the new cluster was to run {new}: give --service {old}"
+        )));
+    }
+    system.service = ServiceName::NONE;
     // Replicas that were about to join or leave are not part of the new cluster.
     let members: Vec<ReplicaId> = plan.members.iter().map(|(id, _)| ReplicaId::new(*id)).collect();
     let anew = system.begin_anew(cluster, plan.order.protocol, &members);

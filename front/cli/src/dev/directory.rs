@@ -189,6 +189,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         durability: choices.durability,
         service: choices.service,
         own_service: None,
+        service_level: 1,
         front: on_loopback(front).collect(),
         health: on_loopback(health).collect(),
         // Few clients of ZooKeeper have certificates, and here only this machine reaches the replicas.

@@ -240,6 +240,7 @@ impl Common {
     fn write(&self, command: &KvCommand<'_>) -> Outcome<(Vec<u8>, u64)> {
         let client = self.client()?;
         let session = client.open_session().map_err(|why| not_done(&why))?;
+        is_ours(&client)?;
         let call = |bytes: &[u8]| {
             let replies = session.call_one(bytes)?;
             Ok::<_, Error>(replies.first().unwrap_or_default().to_vec())
@@ -263,6 +264,16 @@ impl Common {
         let seq = client.newest().number();
         close(session);
         Ok((reply, seq))
+    }
+}
+
+/// Whether the cluster runs a service with keys, as far as it says.
+fn is_ours(client: &BlockingClient) -> Outcome<()> {
+    match client.client().service() {
+        None | Some("kv" | "etcd") => Ok(()),
+        Some(other) => Err(Failure::new(format!(
+            "not done: this cluster runs the service {other}, and `quorate kv` is for the services kv and etcd"
+        ))),
     }
 }
 

@@ -19,6 +19,7 @@ mod dev_instances;
 mod doctor;
 mod doctor_visigoth;
 mod etcd;
+mod evolution;
 mod export;
 mod faults;
 mod few;

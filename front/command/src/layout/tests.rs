@@ -1,4 +1,4 @@
-use super::parse_own_service;
+use super::{ServiceArg, ServiceChoice, parse_own_service, parse_service};
 
 #[test]
 fn an_own_service_has_a_name_that_needs_no_quoting() {
@@ -14,4 +14,11 @@ fn an_own_service_has_a_name_that_needs_no_quoting() {
 #[test]
 fn an_own_service_is_none_of_this_programs() {
     assert!(parse_own_service("etcd").expect_err("ours").contains("--service etcd"));
+}
+
+#[test]
+fn a_service_is_one_of_this_program_or_any_other() {
+    assert_eq!(parse_service("etcd"), Ok(ServiceArg::Ours(ServiceChoice::Etcd)));
+    assert_eq!(parse_service("bank"), Ok(ServiceArg::Own("bank".into())));
+    assert!(parse_service("a b").expect_err("a space").contains("letters, digits"));
 }

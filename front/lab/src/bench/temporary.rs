@@ -93,6 +93,7 @@ impl Temporary {
             durability: measurement.durability(),
             service,
             own_service: None,
+            service_level: 1,
             order,
             instances: measurement.instances,
             lanes: measurement.lanes,

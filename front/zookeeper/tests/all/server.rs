@@ -545,7 +545,7 @@ fn sessions_from_before_the_first_state_are_known_with_it() {
     server.closed(1);
     server.ordered(token, Some(reply.into()), now(0));
     let objects = service.objects().version();
-    let first = Published { objects, seq: Seq::new(1), time: ctx.time(), level: 1 };
+    let first = Published { objects, seq: Seq::new(1), time: ctx.time(), level: 1, service_level: 1 };
     server.turn(Heard::default(), Some(&first), now(10));
     server.tick(now(4000));
     let word = server.take_outputs().into_iter().find_map(|output| match output {

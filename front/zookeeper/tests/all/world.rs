@@ -90,7 +90,7 @@ impl World {
 
     fn published(&self) -> Published {
         let (seq, time) = (Seq::new(self.seq), self.context().time());
-        Published { objects: self.service.objects().version(), seq, time, level: 1 }
+        Published { objects: self.service.objects().version(), seq, time, level: 1, service_level: 1 }
     }
 
     fn kill(&mut self, at: usize) {

@@ -600,6 +600,16 @@ impl Engine {
         self.execution.set_level(level);
     }
 
+    /// The service takes this level, behind the batch that was delivered last.
+    pub(crate) fn raise_service(&mut self, level: u32) {
+        self.execution.raise_service(level);
+    }
+
+    /// Whether the level of the service can be raised.
+    pub(crate) fn raises_service(&self) -> bool {
+        self.execution.raises_service()
+    }
+
     /// A change of the membership is complete: the service hears of it at this position in the order.
     pub(crate) fn members_changed(&mut self, now: MembershipNow) {
         self.execution.deliver(Ordered::Members(now));

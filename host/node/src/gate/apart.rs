@@ -73,9 +73,9 @@ pub(crate) struct GateLane {
     told: VecDeque<Told>,
     /// Whether the lane was asked to take them.
     asked: bool,
-    /// The last facts that the lane was told: the feature level, the leaders, and whether the own life is durable. It is told of members
+    /// The last facts that the lane was told: the feature level and that of the service, the leaders, and whether the own life is durable. It is told of members
     /// by [`Told::Meet`].
-    last: (u32, LeaderNotice, bool),
+    last: ([u32; 2], LeaderNotice, bool),
     /// Reports that the main lane has not heard yet, with what the gate shows since then.
     said: VecDeque<(Said, Option<Box<Shown>>)>,
 }
@@ -106,7 +106,7 @@ impl GateLane {
             facts: Facts { config: config.clone(), notice, durable },
             told: VecDeque::new(),
             asked: false,
-            last: (config.level.cluster, notice, speaks),
+            last: ([config.level.cluster, config.service.level], notice, speaks),
             said: VecDeque::new(),
         }
     }
@@ -119,7 +119,7 @@ impl GateLane {
     /// Tells the lane what has changed about the main lane.
     pub(crate) fn learn(&mut self, config: &NodeConfig, notice: LeaderNotice, durable: RecordId) {
         let speaks = self.gate.may_speak(durable);
-        let now = (config.level.cluster, notice, speaks);
+        let now = ([config.level.cluster, config.service.level], notice, speaks);
         if std::mem::replace(&mut self.last, now) != now {
             self.tell(Told::Facts(Box::new(Facts { config: config.clone(), notice, durable })));
         }

@@ -9,9 +9,9 @@ use quorate_merge::{INSTANCES_MAX, Place, SLOT_MAX};
 use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, Digest, InstanceId, MembershipId, ReplicaId, Room, Seq};
 use quorate_wire::{
-    Chain, ClientMessage, EarlyTokens, EraNotice, FaultsRequest, Frame, FrameKind, Hello, MemberRequest,
-    Memberships, Memos, MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens, Verified,
-    read_attest_request, read_caught_up, read_chain_request, read_fill, read_instances_request,
+    Chain, ClientMessage, EarlyTokens, EraNotice, FaultsRequest, Frame, FrameKind, Hello, LevelOf,
+    MemberRequest, Memberships, Memos, MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens,
+    Verified, read_attest_request, read_caught_up, read_chain_request, read_fill, read_instances_request,
     read_lanes_request, read_room, read_upgrade_request,
 };
 
@@ -81,8 +81,8 @@ pub(crate) enum Wish {
     Members(MemberRequest),
     /// One that administrators signed, and why it was handed over, for the audit log; empty: the operator did not say.
     Signed(SignedCommand, String),
-    /// Of the feature level.
-    Level(u32),
+    /// Of the feature level, or of the service's.
+    Level(LevelOf, u32),
     /// Of the number of instances.
     Instances(u16),
     /// Of the faults that are survived: the era is to end.
@@ -211,9 +211,9 @@ impl Asks {
             FrameKind::SignedCommand => SignedCommand::decode_with_reason(frame.payload)
                 .map(|(signed, reason)| Wish::Signed(signed, reason))
                 .map(Self::Reconfigure),
-            FrameKind::UpgradeRequest => {
-                read_upgrade_request(frame.payload).map(Wish::Level).map(Self::Reconfigure)
-            }
+            FrameKind::UpgradeRequest => read_upgrade_request(frame.payload)
+                .map(|(of, level)| Wish::Level(of, level))
+                .map(Self::Reconfigure),
             FrameKind::InstancesRequest => {
                 read_instances_request(frame.payload).map(Wish::Instances).map(Self::Reconfigure)
             }
@@ -243,8 +243,12 @@ impl Asks {
             Self::Reconfigure(Wish::Signed(signed, reason)) => {
                 format!("command {} of administrators: {reason}", signed.number)
             }
-            Self::Reconfigure(Wish::Level(level)) => {
-                format!("raise the feature level to {level} (0: as far as possible)")
+            Self::Reconfigure(Wish::Level(of, level)) => {
+                let what = match of {
+                    LevelOf::Cluster => "feature level",
+                    LevelOf::Service => "level of the service",
+                };
+                format!("raise the {what} to {level} (0: as far as possible)")
             }
             Self::Reconfigure(Wish::Instances(count)) => format!("have {count} instances"),
             Self::Reconfigure(Wish::Faults(request)) => {

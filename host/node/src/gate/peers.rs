@@ -3,9 +3,10 @@
 //! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both directions
 //! are. A member may make further connections to each other member; see `links.rs`.
 
+mod able;
 mod across;
 
-use super::levels::{check_level, too_low};
+use super::levels::{check_level, check_service, too_low, too_old};
 use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, link_for};
 use super::lives::Lives;
 use super::seats::{ConnClass, Owner, Seats, network};
@@ -58,6 +59,8 @@ struct Peer {
     incoming: Incoming,
     /// The highest feature level of the member's program: as it said when it dialed, and when it was dialed.
     levels: [u32; 2],
+    /// The highest version that the member's program has of the service, in the same way.
+    versions: [u32; 2],
     /// When the last frame came in on `incoming`.
     heard: Time,
     /// The reason why there is no connection, in words.
@@ -71,6 +74,7 @@ impl Peer {
             lines: Lines::new(now, links),
             incoming: Incoming::default(),
             levels: [0; 2],
+            versions: [0; 2],
             heard: Time::ZERO,
             problem: None,
         }
@@ -369,6 +373,7 @@ impl Peers {
         let hello = Hello::new(config.members.cluster(), Some(replica), role);
         let hello = hello.of_member(config.members.parameters(), life).able(config.level.highest);
         let hello = hello.knowing(config.members.number()).on_link(number).in_era(config.era.number);
+        let hello = hello.of_service(config.service.says());
         out.send(conn, hello.frame());
     }
 
@@ -463,6 +468,9 @@ impl Peers {
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
             .and_then(|hello| check_identity(&hello, who, me, served).map(|()| hello))
+            .and_then(|hello| {
+                check_service(&hello, &config.service, config.members.cluster()).map(|()| hello)
+            })
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, config.level.cluster).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
@@ -548,6 +556,7 @@ impl Peers {
         peer.heard = now;
         if first {
             peer.levels[0] = hello.feature_level;
+            peer.versions[0] = hello.service.version;
             // The member is up, so our own dial need not wait.
             let line = peer.lines.first_mut();
             if let Outgoing::Waiting { until } = &mut line.outgoing {
@@ -661,12 +670,16 @@ impl Peers {
         if welcome.feature_level < config.level.cluster {
             return Err(too_low(replica, welcome.feature_level, config.level.cluster));
         }
+        if welcome.service.version < config.service.level {
+            return Err(too_old(replica, welcome.service.version, config.service.level));
+        }
         if welcome.era != config.era.number && !planted("era-votes-count") {
             return self.on_welcome_across(conn, (replica, link), welcome.era, out);
         }
         let Some(peer) = self.peers.get_mut(&replica) else { return Ok(()) };
         if link == 0 {
             peer.levels[1] = welcome.feature_level;
+            peer.versions[1] = welcome.service.version;
             peer.problem = None;
         }
         if let Some(line) = peer.lines.get_mut(link) {
@@ -718,12 +731,6 @@ impl Peers {
             Some(Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin) | None => {}
             Some(Conn::Across(_)) => {}
         }
-    }
-
-    /// The highest feature level of a member's program, while the member is connected in both directions.
-    pub(crate) fn level(&self, replica: ReplicaId) -> Option<u32> {
-        let [dialed, was_dialed] = self.peers.get(&replica).filter(|peer| peer.up())?.levels;
-        Some(dialed.min(was_dialed))
     }
 
     fn down(&mut self, replica: ReplicaId) {

@@ -30,6 +30,7 @@ pub(crate) fn describe(parts: &Look<'_>, (border, seq): (u64, Seq)) -> System {
         instances: parts.groups.iter().zip(&merge.instances).map(part).collect(),
         roster: parts.roster.clone(),
         level: if planted("level-by-own-binary") { level.highest } else { level.cluster },
+        service: parts.config.service.name,
         executor: Bytes::new(),
         eras: EraPart {
             number: parts.config.era.number,

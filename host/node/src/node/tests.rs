@@ -97,6 +97,7 @@ pub(crate) fn joins() -> NodeConfig {
         fetch: FetchLimits::default(),
         serve: ServeLimits::default(),
         level: LevelConfig::made_with(1),
+        service: crate::ServiceConfig::default(),
         era: crate::EraConfig::only("a test has one era"),
         seed: 7,
     }
@@ -177,6 +178,7 @@ impl Host {
             view: View::ZERO,
             leader: None,
             era: 1,
+            service: quorate_types::ServiceVersion::UNNAMED,
         };
         self.hears(conn, &welcome.frame());
     }

@@ -20,6 +20,8 @@ use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN};
 
 /// The kind of the node's record with the cluster's level. A program that can not work at it stops before it takes part.
 pub(crate) const LEVEL: u8 = 2;
+/// The same for the level of the service.
+pub(crate) const SERVICE_LEVEL: u8 = 6;
 
 /// The configuration of feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,16 +65,26 @@ pub(crate) struct Levels {
     since: Option<(u32, Time)>,
     /// The level in this log's records.
     noted: u32,
+    /// The level of the service in this log's records; 0: there is none.
+    pub(super) service_noted: u32,
 }
 
 impl Levels {
     /// Restores the level from a record of an earlier run.
     pub(crate) fn restore(&mut self, record: &Record, config: &LevelConfig) -> Result<(), Halt> {
-        let Some(level) = record.head.first_chunk::<4>().filter(|_| record.head.len() == 4) else {
-            return Err(Halt::LogInconsistent { why: "a record about the feature level is none".into() });
-        };
-        self.noted = u32::from_le_bytes(*level);
+        self.noted = read(record)?;
         config.check(self.noted)
+    }
+
+    /// Restores the level of the service in the same way; whether this program has the version is seen when there is a service.
+    pub(crate) fn restore_service(&mut self, record: &Record) -> Result<(), Halt> {
+        self.service_noted = read(record)?;
+        Ok(())
+    }
+
+    /// The level of the service in this log; 0: the log has none.
+    pub(crate) const fn service_noted(&self) -> u32 {
+        self.service_noted
     }
 
     /// Whether this log does not have the level yet.
@@ -103,10 +115,17 @@ impl Levels {
     }
 }
 
-/// The record of a level.
-pub(crate) fn record(level: u32) -> Record {
+fn read(record: &Record) -> Result<u32, Halt> {
+    match record.head.first_chunk::<4>().filter(|_| record.head.len() == 4) {
+        Some(level) => Ok(u32::from_le_bytes(*level)),
+        None => Err(Halt::LogInconsistent { why: "a record about a level is none".into() }),
+    }
+}
+
+/// The record of a level; `kind`: of which.
+pub(crate) fn record(kind: u8, level: u32) -> Record {
     let head = Bytes::copy_from_slice(&level.to_le_bytes());
-    Record { instance: NODE, kind: LEVEL, head, payload: Bytes::new() }
+    Record { instance: NODE, kind, head, payload: Bytes::new() }
 }
 
 #[cfg(test)]

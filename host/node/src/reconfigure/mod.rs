@@ -17,11 +17,12 @@ mod chain;
 mod eras;
 mod levels;
 mod planning;
+mod service;
 mod signed;
 mod standing;
 
 pub use levels::LevelConfig;
-pub(crate) use levels::{LEVEL, Levels, record as level_record};
+pub(crate) use levels::{LEVEL, Levels, SERVICE_LEVEL, record as level_record};
 pub(crate) use planning::{Plan, may_propose};
 pub(crate) use standing::Directory;
 
@@ -39,13 +40,13 @@ use crate::rulings::Rulings;
 use caught_up::CaughtUp;
 use chain::Kept;
 use quorate_admit::KnownMember;
-use quorate_execute::MembershipNow;
+use quorate_execute::{MembershipNow, ServiceRaise};
 use quorate_merge::RecordIndex;
 use quorate_order::{Feature, Input as OrderInput, OrderConfig};
 use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{
-    Era, FrameKind, Member, MemberRole, Membership, Memberships, OutFrame, SignedCommand, SystemCommand,
-    caught_up_frame,
+    Era, FrameKind, LevelOf, Member, MemberRole, Membership, Memberships, OutFrame, SignedCommand,
+    SystemCommand, caught_up_frame,
 };
 use signed::Waiting;
 use standing::Standing;
@@ -102,6 +103,8 @@ pub(crate) enum Out {
     ChangeInstances(u16),
     /// Take this feature level.
     Level(u32),
+    /// The service takes this level, behind the batch that was delivered last.
+    Service(u32),
     /// Order a border.
     OrderBorder,
     /// End this era here; that one follows.
@@ -154,6 +157,8 @@ pub(crate) struct Reconfigure {
     begun: Begun,
     waiting: Waiting,
     kept: Kept,
+    /// How the last raise of the service ended, as far as it was told.
+    service_raise: Option<ServiceRaise>,
 }
 
 /// Questions of other parts.
@@ -167,6 +172,7 @@ impl Reconfigure {
             begun: Begun::default(),
             waiting: Waiting::default(),
             kept: Kept::new(config.order.cluster, config.order.faults, &config.chain),
+            service_raise: None,
         }
     }
 
@@ -291,6 +297,11 @@ impl Reconfigure {
         }
     }
 
+    /// Whether this log does not have the level of the service yet; if so, it gets it now.
+    pub(crate) fn notes_service(&mut self, level: u32) -> bool {
+        std::mem::replace(&mut self.levels.service_noted, level) < level && level > 1
+    }
+
     /// This log has the level.
     pub(crate) fn noted(&mut self, level: u32) {
         self.levels.noted(level);
@@ -337,6 +348,7 @@ impl Reconfigure {
             SystemCommand::Holds(_) | SystemCommand::Back(_) => {}
             SystemCommand::Signed(signed) => self.execute_signed(look, signed, out),
             SystemCommand::Raise(_)
+            | SystemCommand::RaiseService(_)
             | SystemCommand::Instances(_)
             | SystemCommand::Change(_)
             | SystemCommand::Era(_)
@@ -345,6 +357,7 @@ impl Reconfigure {
                 out.push(say("a command to the engine was refused: no administrator signed it".into()));
             }
             SystemCommand::Raise(level) => self.raised(look, level, out),
+            SystemCommand::RaiseService(level) => self.service_raised(look, level, out),
             SystemCommand::Era(era) => {
                 if let Err(why) = self.end_era(look, era, out) {
                     out.push(say(format!("the end of the era was refused: {why}")));
@@ -515,7 +528,10 @@ impl Reconfigure {
         match wish {
             Wish::Members(request) => (FrameKind::MemberReply, self.change(look, &request, out)),
             Wish::Signed(signed, _) => (FrameKind::SignedReply, self.submitted(look, signed, out)),
-            Wish::Level(level) => (FrameKind::UpgradeReply, self.raise(look, level, out)),
+            Wish::Level(LevelOf::Cluster, level) => (FrameKind::UpgradeReply, self.raise(look, level, out)),
+            Wish::Level(LevelOf::Service, level) => {
+                (FrameKind::UpgradeReply, self.raise_service(look, level, out))
+            }
             Wish::Instances(count) => (FrameKind::InstancesReply, self.resize(look, count, out)),
             Wish::Faults(request) => (FrameKind::FaultsReply, self.faults(look, &request, out)),
         }

@@ -337,8 +337,8 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Whether this replica may propose a command about the level now.
-    fn may_raise(&self) -> Result<(), String> {
+    /// Whether this replica may propose a command about a level now.
+    pub(super) fn may_raise(&self) -> Result<(), String> {
         self.may_command()?;
         let view = self.look.view();
         if self.of.roster.change().is_some() || self.of.begun.change == Some(view) {

@@ -163,6 +163,10 @@ impl Reconfigure {
                 self.raised(look, level, out);
                 Ok(format!("the cluster works at feature level {level}"))
             }
+            AdminCommand::RaiseService(level) => {
+                self.service_raised(look, level, out);
+                Ok(format!("the service is to be at version {level}"))
+            }
             AdminCommand::Administrators(administrators) => {
                 are_keys(administrators.keys().iter().map(|key| *key.bytes()), checks)?;
                 let text = format!(
@@ -261,6 +265,7 @@ impl Plan<'_> {
                 self.may_change(change)
             }
             AdminCommand::Raise(level) => self.is_possible(*level),
+            AdminCommand::RaiseService(level) => self.service_may_reach(*level),
             AdminCommand::Administrators(administrators) => {
                 are_keys(administrators.keys().iter().map(|key| *key.bytes()), checks)
             }

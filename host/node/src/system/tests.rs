@@ -40,6 +40,7 @@ pub(crate) fn system() -> System {
         }],
         roster: roster(),
         level: 2,
+        service: ServiceName::NONE,
         executor: Bytes::from_static(b"sessions"),
         eras: EraPart::FIRST,
     }
@@ -72,6 +73,26 @@ fn keys_that_were_given_up_are_read_and_written() {
         assert!(read.roster.clone().with_former_keys(wrong.clone()).is_err(), "{wrong:?}");
     }
     assert!(Roster::new(3).with_former_keys(keys).is_err(), "nothing changed yet");
+}
+
+/// The name of the service is there only if there is one, before what is there of eras.
+#[test]
+fn the_name_of_the_service_is_read_and_written() {
+    let service = ServiceName::new("bank").expect("a name");
+    for eras in [EraPart::FIRST, EraPart { number: 2, next: None }] {
+        let unnamed = System { eras, ..system() };
+        let named = System { service, ..unnamed.clone() };
+        let bytes = named.encode();
+        assert_eq!(bytes.order.len(), unnamed.encode().order.len() + 8 + 1 + 4);
+        for len in 0..bytes.order.len() {
+            let cut = SystemPart { order: bytes.order.slice(..len), execution: bytes.execution.clone() };
+            // What comes last is not there in every one.
+            assert!(
+                System::decode(&cut).is_ok_and(|read| read.encode() == cut) || System::decode(&cut).is_err()
+            );
+        }
+        assert_eq!(System::decode(&bytes), Ok(named));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{
 };
 use quorate_client::{Combiner, Combines, Config};
 use quorate_tls::{CredentialsError, TlsFiles};
-use quorate_types::{ClientId, ClusterId, FaultModel, Faults, ReplicaId, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, Faults, ReplicaId, ServiceName, Span};
 use quorate_wire::Membership;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -105,6 +105,13 @@ impl ClientBuilder {
     /// What is wrong with the file.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ClientFileError> {
         ClientFile::read(path.as_ref()).map(|file| file.builder())
+    }
+
+    /// Names the service that this client means. A cluster that runs another one refuses it, and says which. A name that is none is left out.
+    #[must_use]
+    pub fn service(mut self, name: &str) -> Self {
+        self.config.service = ServiceName::new(name).unwrap_or_default();
+        self
     }
 
     /// The certificates of this client. Without them connections are plain, which only replicas with `plain = true` accept.

@@ -18,13 +18,13 @@ use quorate_client::{
     CallId, ClientCore, Completion, Config, Effect, Effects, Input, ReadConsistency, SessionHandle,
 };
 use quorate_tls::Session;
-use quorate_types::{ConnId, ReplicaId, Seq, Time};
+use quorate_types::{ConnId, ReplicaId, Seq, ServiceName, Time};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Refusal, RefusalReason};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A token has a connection's number in these lower bits; above them is the number of its client.
@@ -130,6 +130,8 @@ pub(crate) struct Shared {
     pub(crate) leader: AtomicU16,
     /// The newest known seq. It is raised before the caller gets the answer that told of it.
     pub(crate) newest: AtomicU64,
+    /// What the cluster calls its service, once it is known.
+    pub(crate) service: OnceLock<ServiceName>,
     start: Instant,
 }
 
@@ -246,6 +248,7 @@ impl Driver {
             wake,
             leader: AtomicU16::new(0),
             newest: AtomicU64::new(0),
+            service: OnceLock::new(),
             start,
         });
         let ids: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
@@ -457,7 +460,13 @@ impl Driver {
                     }
                 }
             }
-            Effect::Completed { call, result } => self.complete(now, call, result),
+            Effect::Completed { call, result } => {
+                let service = self.core.service();
+                if !service.is_none() {
+                    let _ = self.shared.service.set(service);
+                }
+                self.complete(now, call, result);
+            }
             Effect::Problem { replica, text } => tracing::debug!(%replica, text, "connection lost"),
             effect @ (Effect::Replied(_) | Effect::Believed { .. } | Effect::Letter { .. }) => {
                 self.outlets.put(effect);

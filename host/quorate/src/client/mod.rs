@@ -47,6 +47,7 @@ use bytes::Bytes;
 use driver::{Ask, Handle, Waiter};
 use oneshot::Waiting;
 use quorate_client::Completion;
+use quorate_types::ServiceName;
 use quorate_wire::FrameKind;
 use std::future::Future;
 use std::pin::Pin;
@@ -127,6 +128,23 @@ impl Client {
     /// The leader, as far as this client knows.
     pub fn leader(&self) -> Option<ReplicaId> {
         Some(self.handle.shared.leader.load(Ordering::Relaxed)).filter(|id| *id != 0).map(ReplicaId::new)
+    }
+
+    /// What the cluster calls its service, once a call was answered; `None`: nothing, or it is not known. Where replicas may lie it is never
+    /// known: name the service with [`ClientBuilder::service`].
+    pub fn service(&self) -> Option<&str> {
+        self.handle.shared.service.get().map(ServiceName::as_str)
+    }
+
+    /// Ends a call that another service answered than the one that the caller means, if it means one.
+    fn means(&self, name: &str) -> Result<(), Error> {
+        match self.service().filter(|runs| !name.is_empty() && *runs != name) {
+            None => Ok(()),
+            Some(runs) => Err(Error::Refused {
+                replica: self.leader().unwrap_or(ReplicaId::new(1)),
+                text: format!("this cluster runs the service {runs}, and the client means {name}"),
+            }),
+        }
     }
 
     /// The newest state that this client knows of: a read that is not older sees all of its acknowledged writes, and what its reads saw.

@@ -3,7 +3,7 @@
 
 use super::oneshot::block_on;
 use super::{BlockingClient, CallFuture, Client, Commands, Error, ReadOptions, Replies, Session};
-use quorate_execute::{TypedError, TypedService, decode_reply, encode_command};
+use quorate_execute::{TypedError, TypedService, decode_reply, encode_command_since};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -84,7 +84,8 @@ where
         &self,
         command: &T::Command,
     ) -> impl Future<Output = Result<T::Reply, TypedCallError>> + use<T> {
-        let call = encode_command(command).map(|bytes| self.session.call_one(&bytes));
+        let call =
+            encode_command_since(command, T::since(command)).map(|bytes| self.session.call_one(&bytes));
         async move {
             let replies = call?.await?;
             Ok(decode_reply(replies.first().unwrap_or_default())?)
@@ -104,7 +105,7 @@ where
     fn calls(&self, commands: &[T::Command]) -> Result<CallFuture, TypedCallError> {
         let mut list = Commands::new();
         for command in commands {
-            list.push(&encode_command(command)?);
+            list.push(&encode_command_since(command, T::since(command))?);
         }
         Ok(self.session.call(&list))
     }
@@ -123,12 +124,14 @@ fn values<V: DeserializeOwned>(replies: &Replies) -> Result<Vec<V>, TypedCallErr
 }
 
 impl Client {
-    /// Opens a session with a typed service. The caller names the service: nothing else says which one the cluster runs.
+    /// Opens a session with a typed service. If the service has a name, and the cluster says that it runs another one, that is an error.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn open<T: TypedService>(&self) -> Result<TypedSession<T>, Error> {
-        Ok(TypedSession { session: self.open_session().await?, service: PhantomData })
+        let session = self.open_session().await?;
+        self.means(T::NAME)?;
+        Ok(TypedSession { session, service: PhantomData })
     }
 
     /// Asks a typed service. The query is under way when this returns; the future waits for the answer.
@@ -141,8 +144,13 @@ impl Client {
         T::Query: Serialize,
         T::Answer: DeserializeOwned,
     {
-        let read = encode_command(query).map(|bytes| self.read(bytes, options));
-        async move { Ok(decode_reply(&read?.await?.body)?) }
+        let read = encode_command_since(query, T::query_since(query)).map(|bytes| self.read(bytes, options));
+        let client = self.clone();
+        async move {
+            let result = read?.await?;
+            client.means(T::NAME)?;
+            Ok(decode_reply(&result.body)?)
+        }
     }
 }
 

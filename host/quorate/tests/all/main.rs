@@ -3,6 +3,7 @@
 mod client;
 mod count;
 mod deadlines;
+mod evolution;
 mod examples;
 mod executors;
 mod exported;

@@ -1,8 +1,9 @@
 //! `[service]` and `[front.NAME]`: tables that the runtime does not interpret. They are for the service and the fronts of the program,
 //! which the runtime does not know. Tests: config/tests.rs.
 
-use super::Config;
+use super::{Config, ConfigError};
 use quorate_node::ServedByReplicas;
+use quorate_types::ServiceName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -29,12 +30,43 @@ impl ServiceConfig {
         *self == Self::default()
     }
 
+    /// The service of a cluster that was made with this level of it.
+    ///
+    /// # Errors
+    /// When the name is none, or there is no such level.
+    pub(super) fn made_with(&self, level: u32) -> Result<quorate_node::ServiceConfig, ConfigError> {
+        if level == 0 {
+            return Err(ConfigError::Invalid("service_level: the first version of a service is 1".into()));
+        }
+        let name = ServiceName::new(&self.name).ok_or_else(|| {
+            let most = ServiceName::BYTES_MAX;
+            let text =
+                format!("service: {:?} is no name: it has up to {most} letters, digits, - and _", self.name);
+            ConfigError::Invalid(text)
+        })?;
+        Ok(quorate_node::ServiceConfig::made_with(name, level))
+    }
+
     /// The settings that must be the same on all replicas, as a canonical text.
     pub(super) fn agreed(&self) -> String {
         let mut text = self.name.clone();
         write_table(&self.settings, &mut text);
         text
     }
+}
+
+/// The version of a service that never changed.
+pub(super) const fn first_version() -> u32 {
+    1
+}
+
+pub(super) const fn is_first_version(version: &u32) -> bool {
+    *version == first_version()
+}
+
+/// The level that a cluster was made with, in the text of what is agreed; nothing for the first one, so that the text stays.
+pub(super) fn level_text(level: u32) -> String {
+    if is_first_version(&level) { String::new() } else { format!(" service level {level}") }
 }
 
 /// Appends the keys in order, each with its value, so that different tables have different texts.

@@ -211,6 +211,7 @@ pub const METRICS: &[Metric] = &[
     once("quorate_members", Kind::Count, "/membership/members", "Members of the cluster."),
     once("quorate_removed", Kind::Is, "/membership/removed", "Whether this replica is no member any more."),
     once("quorate_feature_level", GAUGE, "/level/cluster", "The feature level at which the cluster works."),
+    once("quorate_service_level", GAUGE, "/service/level", "The version by which the service works."),
     once("quorate_era", GAUGE, "/era/number", "The era that the replica is in, from 1."),
     once("quorate_instances", GAUGE, "/instances/count", "How many instances order batches."),
     once(

@@ -3,7 +3,7 @@ use quorate_execute::{Store, Version};
 use quorate_types::{AgreedTime, Seq};
 
 fn state(seq: u64, objects: Version) -> Published {
-    Published { objects, seq: Seq::new(seq), time: AgreedTime::ZERO, level: 2 }
+    Published { objects, seq: Seq::new(seq), time: AgreedTime::ZERO, level: 2, service_level: 1 }
 }
 
 #[test]

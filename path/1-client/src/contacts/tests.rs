@@ -21,6 +21,7 @@ fn welcome(replica: u16, cluster: u128) -> bytes::Bytes {
         view: View::new(1),
         leader: None,
         era: 1,
+        service: quorate_types::ServiceVersion::UNNAMED,
     };
     crate::step::tests::arrives(&welcome.frame()).payload
 }

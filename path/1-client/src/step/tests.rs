@@ -107,7 +107,7 @@ impl Desk {
         let conn = contacts.at(contact).conn().expect("dialed");
         contacts.connected(&mut self.step(), conn);
         contacts.written(conn, usize::MAX);
-        contacts.welcomed(self.now, contact);
+        contacts.welcomed(self.now, contact, quorate_types::ServiceName::NONE);
         conn
     }
 

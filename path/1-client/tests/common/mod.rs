@@ -336,6 +336,7 @@ impl World {
                     view: View::new(self.view),
                     leader: self.leader.map(|leader| self.replicas[leader]),
                     era: 1,
+                    service: quorate_types::ServiceVersion::UNNAMED,
                 }
                 .frame(),
             };

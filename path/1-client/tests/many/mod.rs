@@ -39,6 +39,7 @@ pub fn welcome(replica: usize, cluster: u64) -> Frame {
         view: View::new(1),
         leader: Some(ReplicaId::new(1)),
         era: 1,
+        service: quorate_types::ServiceVersion::UNNAMED,
     };
     frame(&welcome.frame())
 }

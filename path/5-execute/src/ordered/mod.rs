@@ -137,7 +137,7 @@ impl InOrder {
 
     /// Plans the requests of a batch that may run before their turn.
     fn plan(&mut self, (seq, moment, first): (Seq, Moment, u64), batch: &Batch) {
-        let ctx = Context::of_batch(seq, &moment, batch.header().seed);
+        let ctx = self.executor.ctx_of(seq, &moment, batch);
         for (index, (header, body, _)) in batch.requests().flatten().enumerate() {
             if let Some(entry) = self.entry(&header, &ctx.with_request(index as u32), batch, body) {
                 self.plan.add(first + 1 + index as u64, entry);
@@ -206,7 +206,7 @@ impl InOrder {
                 }
                 Final::Batch(seq)
             }
-            Ordered::Level(_) | Ordered::Members(_) => {
+            Ordered::Level(_) | Ordered::Service(_) | Ordered::Members(_) => {
                 let before = (self.plan.len() > 0).then(|| self.executor.objects_now()).flatten();
                 self.version = None;
                 let done = self.executor.take_one(ordered, outcomes);

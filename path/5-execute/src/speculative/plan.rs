@@ -3,7 +3,6 @@
 
 use super::waves::waves;
 use crate::agreed::Moment;
-use crate::context::Context;
 use crate::executor::Executor;
 use crate::hints::{Entry, hints};
 use crate::parallel::ParallelService;
@@ -44,7 +43,7 @@ pub(super) fn plan(
     if executor.has_due(moment.due) {
         return None;
     }
-    let ctx = Context::of_batch(seq, &moment, batch.header().seed);
+    let ctx = executor.ctx_of(seq, &moment, batch);
     let (next, entries) = (BTreeMap::new(), BTreeMap::new());
     let mut planner = Planner {
         executor,

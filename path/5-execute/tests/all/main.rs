@@ -19,6 +19,7 @@ mod published;
 mod queries;
 mod reads;
 mod reference;
+mod served;
 mod services;
 mod session_model;
 mod sessions;

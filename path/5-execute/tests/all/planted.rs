@@ -2,7 +2,7 @@
 //! bug is in force in the whole process.
 
 use crate::nested::{asking, locks, ring, sessions};
-use crate::{early, histories, ordered, speculative, verified};
+use crate::{early, histories, ordered, served, speculative, verified};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use quorate_types::plant;
@@ -46,7 +46,9 @@ fn each_bug_is_found() {
         println!("{bug}: {why}");
         assert!(why.contains("seed"), "{bug} is not found by what differs: {why}");
     }
-    let by: [(&str, fn()); 20] = [
+    let by: [(&str, fn()); 22] = [
+        ("service-level-by-own-program", served::an_old_and_a_new_program_do_the_same),
+        ("level-without-migration", served::a_migration_that_fails_leaves_state_and_level),
         ("reply-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("read-before-the-ruling", verified::nothing_is_final_before_its_ruling),
         ("border-before-its-ruling", verified::an_image_waits_for_the_rulings_before_it),

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, ClientId, ClusterId, Digest, FaultModel, Incarnation, InstanceId, ItemsBuilder, MembershipId,
-    Reject, ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
+    Reject, ReplicaId, RequestNumber, Room, Seq, ServiceName, ServiceVersion, SessionId, SessionKey, Slot,
+    View,
 };
 use quorate_wire::{
     AdminCommand, AnswerMode, AttestAnswer, Attested, Batch, BatchHeader, Chain, ClientMessage, EarlyTokens,
@@ -171,6 +172,10 @@ fn handshakes(list: &mut Vec<Sample>) {
     let later = Hello::new(CLUSTER, Some(ReplicaId::new(1)), peer).of_member(1, 2).in_era(3);
     let story = "Replica r2, which is in the third era, dials r1.";
     list.push(Sample { name: "hello_peer_era".into(), story, frame: later.frame() });
+    let bank = ServiceVersion { name: ServiceName::new("bank").expect("a name"), version: 3 };
+    let serves = Hello::new(CLUSTER, Some(ReplicaId::new(1)), peer).of_member(1, 2).of_service(bank);
+    let story = "Replica r2 dials r1, with a program that has version 3 of the service bank.";
+    list.push(Sample { name: "hello_peer_service".into(), story, frame: serves.frame() });
 
     let mut welcome = |name: &str, story, leader: Option<u16>| {
         let welcome = Welcome {
@@ -182,6 +187,7 @@ fn handshakes(list: &mut Vec<Sample>) {
             view: View::new(9),
             leader: leader.map(ReplicaId::new),
             era: 1,
+            service: ServiceVersion::UNNAMED,
         };
         list.push(Sample { name: format!("welcome_{name}"), story, frame: welcome.frame() });
     };
@@ -197,6 +203,7 @@ fn handshakes(list: &mut Vec<Sample>) {
         RefusalReason::TooMany,
         RefusalReason::NoHello,
         RefusalReason::Parameters,
+        RefusalReason::Service,
     ] {
         let refusal = Refusal { reason, text: "what to do".into() };
         let name = format!("refusal_{}", snake(&format!("{reason:?}")));
@@ -228,7 +235,12 @@ fn eras(list: &mut Vec<Sample>) {
         view: View::new(9),
         leader: None,
         era: 2,
+        service: ServiceVersion::UNNAMED,
     };
+    let bank = ServiceVersion { name: ServiceName::new("bank").expect("a name"), version: 3 };
+    let story = "r1, whose program has version 3 of the service bank, takes the connection.";
+    let of_bank = Welcome { era: 1, service: bank, ..welcome };
+    list.push(Sample { name: "welcome_service".into(), story, frame: of_bank.frame() });
     let story = "r1, which is in the second era, takes the connection.";
     list.push(Sample { name: "welcome_era".into(), story, frame: welcome.frame() });
     let notice = EraNotice { began: Seq::new(70), before: Digest::new([1; 32]), era: an_era() };
@@ -667,7 +679,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             let wish = read_lanes_request(frame.payload)?;
             wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number())).collect()
         }
-        FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
+        FrameKind::UpgradeRequest => vec![format!("level {:?}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members
         | FrameKind::MemberRequest
         | FrameKind::Era

@@ -6,7 +6,13 @@ use quorate_types::{AgreedTime, Seq};
 fn version(zxid: i64) -> Published {
     let mut store = Store::new();
     store.put(b"\xff\xffm", &zxid.to_be_bytes());
-    Published { objects: store.version(), seq: Seq::new(zxid as u64), time: AgreedTime::ZERO, level: 1 }
+    Published {
+        objects: store.version(),
+        seq: Seq::new(zxid as u64),
+        time: AgreedTime::ZERO,
+        level: 1,
+        service_level: 1,
+    }
 }
 
 fn nodes(zxid: i64) -> Told {

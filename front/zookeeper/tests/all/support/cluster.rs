@@ -145,7 +145,8 @@ impl Cluster {
 
     fn publish(&mut self, told: Vec<Told>) {
         let (seq, time) = (Seq::new(self.seq), self.context().time());
-        let published = Published { objects: self.service.objects().version(), seq, time, level: 1 };
+        let published =
+            Published { objects: self.service.objects().version(), seq, time, level: 1, service_level: 1 };
         self.members.iter_mut().for_each(|member| member.behind.push_back((told.clone(), published.clone())));
     }
 

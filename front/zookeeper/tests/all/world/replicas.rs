@@ -155,7 +155,7 @@ impl OnReplicas {
         let mut ensemble = Ensemble::new(seed, 0, TIMING, 0);
         let model = InStore::new(Parallel::new(ZooKeeper::new(rules(TIMING))));
         let (objects, seq, time) = (model.objects().version(), quorate_types::Seq::ZERO, AgreedTime::ZERO);
-        ensemble.history.keep(&Published { objects, seq, time, level: 1 });
+        ensemble.history.keep(&Published { objects, seq, time, level: 1, service_level: 1 });
         ensemble.history.reached_since(u64::MAX);
         Self {
             ensemble,
@@ -218,7 +218,7 @@ impl OnReplicas {
             Ran::Deadline { .. } => self.model.deadline_reached(ctx),
         }
         let (objects, seq, time) = (self.model.objects().version(), ctx.seq(), ctx.time());
-        let published = Published { objects, seq, time, level: ctx.level() };
+        let published = Published { objects, seq, time, level: ctx.level(), service_level: 1 };
         self.ensemble.history.done(&all_told(&mut self.model), &published, self.ensemble.ms);
     }
 }
@@ -284,6 +284,7 @@ impl OnReplicas {
                     seq,
                     time: AgreedTime::ZERO,
                     level: 1,
+                    service_level: 1,
                 });
                 let mut counts = self.counts.lock().expect("nobody panicked");
                 *counts = counts.plus(&self.ensemble.history.counts());

@@ -20,6 +20,7 @@ pub(super) fn welcome(config: &NodeConfig, format: u16, notice: &LeaderNotice) -
         view: notice.view,
         leader: notice.leader,
         era: config.era.number,
+        service: config.service.says(),
     }
 }
 

@@ -91,6 +91,7 @@ fn checkpoint(host: &mut Host) -> Input {
         instances: [(1, 5), (2, 5), (3, 1)].map(part).into(),
         roster: Roster::new(3),
         level: 3,
+        service: quorate_types::ServiceName::NONE,
         executor: parts.system.into(),
         eras: crate::system::EraPart::FIRST,
     };

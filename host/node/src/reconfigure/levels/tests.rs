@@ -19,10 +19,19 @@ fn a_program_works_at_its_levels_and_no_others() {
 #[test]
 fn a_log_that_was_written_at_a_level_stops_programs_that_can_not_do_it() {
     let mut levels = Levels::default();
-    assert_eq!(levels.restore(&record(2), &level(1, 2)), Ok(()));
+    assert_eq!(levels.restore(&record(LEVEL, 2), &level(1, 2)), Ok(()));
     assert_eq!(levels.noted, 2);
-    let stopped = levels.restore(&record(2), &level(1, 1));
+    let stopped = levels.restore(&record(LEVEL, 2), &level(1, 1));
     assert_eq!(stopped, Err(Halt::FeatureLevel { cluster: 2, lowest: 1, highest: 1 }));
-    let cut = Record { head: record(2).head.slice(..3), ..record(2) };
+    let cut = Record { head: record(LEVEL, 2).head.slice(..3), ..record(LEVEL, 2) };
     assert!(matches!(levels.restore(&cut, &level(1, 2)), Err(Halt::LogInconsistent { .. })));
+}
+
+#[test]
+fn the_level_of_the_service_is_noted_once() {
+    let mut levels = Levels::default();
+    assert_eq!(levels.restore_service(&record(SERVICE_LEVEL, 3)), Ok(()));
+    assert_eq!(levels.service_noted(), 3);
+    let cut = Record { head: record(SERVICE_LEVEL, 2).head.slice(..3), ..record(SERVICE_LEVEL, 2) };
+    assert!(matches!(levels.restore_service(&cut), Err(Halt::LogInconsistent { .. })));
 }

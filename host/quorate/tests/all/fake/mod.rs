@@ -151,6 +151,7 @@ impl State {
             view: View::new(self.view),
             leader: Some(id(self.leader)),
             era: 1,
+            service: quorate_types::ServiceVersion::UNNAMED,
         }
         .frame()
     }
