@@ -9,6 +9,7 @@
 //!                | 2 u8 | level u32: the feature level from here on
 //!                | 3 u8 | administrators, from here on
 //!                | 4 u8 | era (`era.rs`): this one ends here, that one begins
+//!                | 6 u8 | a change of the neighbours (`neighbours.rs`)
 //! administrators   threshold u8 | count u8 | key 32 bytes ...
 //! ```
 //!
@@ -23,6 +24,7 @@ use crate::codec::{Put, Reader};
 use crate::era::{ERA_BYTES_MAX, Era};
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::Memberships;
+use crate::neighbours::NeighbourCommand;
 use bytes::Bytes;
 use quorate_types::{Reject, SessionKey};
 
@@ -99,6 +101,8 @@ pub enum AdminCommand {
     Administrators(Administrators),
     /// This era ends here, and that one begins.
     Era(Era),
+    /// Another service is a neighbour from here on, or no longer.
+    Neighbour(NeighbourCommand),
 }
 
 impl AdminCommand {
@@ -121,6 +125,10 @@ impl AdminCommand {
             Self::Era(era) => {
                 out.put_u8(4);
                 out.extend_from_slice(&era.encode());
+            }
+            Self::Neighbour(command) => {
+                out.put_u8(6);
+                out.extend_from_slice(&command.encode());
             }
         }
         out
@@ -151,6 +159,7 @@ impl AdminCommand {
                 Ok(Self::Administrators(administrators))
             }
             4 => Ok(Self::Era(Era::decode(r.rest())?)),
+            6 => Ok(Self::Neighbour(NeighbourCommand::decode(r.rest())?)),
             _ => Err(Reject::Malformed("administrators' command")),
         }
     }

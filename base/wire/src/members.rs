@@ -7,6 +7,7 @@
 //!                  or count u8, (replica u16 | tag u64) ... (6, these members count in small quorums again)
 //!                  or a signed command (7, `administration.rs`)
 //!                  or an era (8, `era.rs`: this one ends here, that one begins)
+//!                  or a change of the neighbours (10, `neighbours.rs`)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key, and 7, another key)
 //!                  | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
@@ -22,6 +23,7 @@ use crate::codec::{Put, Reader};
 use crate::era::Era;
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, MEMBERS_MAX, Memberships};
+use crate::neighbours::NeighbourCommand;
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot,
@@ -56,6 +58,8 @@ pub enum SystemCommand {
     Signed(SignedCommand),
     /// This era ends here, and that one begins.
     Era(Era),
+    /// Another service is a neighbour from here on, or no longer.
+    Neighbour(NeighbourCommand),
 }
 
 /// What the log of an instance says where its membership changes.
@@ -114,6 +118,10 @@ impl SystemCommand {
             Self::Era(era) => {
                 body.put_u8(8);
                 body.extend_from_slice(&era.encode());
+            }
+            Self::Neighbour(command) => {
+                body.put_u8(10);
+                body.extend_from_slice(&command.encode());
             }
         }
         body
@@ -201,6 +209,7 @@ impl SystemCommand {
             }
             7 => Ok(Self::Signed(SignedCommand::decode(r.rest())?)),
             8 => Ok(Self::Era(Era::decode(r.rest())?)),
+            10 => Ok(Self::Neighbour(NeighbourCommand::decode(r.rest())?)),
             _ => Err(Reject::Malformed("system command")),
         }
     }

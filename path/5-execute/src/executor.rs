@@ -18,7 +18,8 @@ use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, r
 use crate::context::Context;
 use crate::events::{Events, Observer, Tells};
 use crate::images::{ImageParts, Shadow};
-use crate::nested::{self, Nested, NestedPart};
+use crate::neighbours::Neighbours;
+use crate::nested::{Nested, NestedPart};
 use crate::outcomes::Outcomes;
 use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
 use crate::published::Published;
@@ -31,7 +32,7 @@ use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
 };
 use quorate_wire::{
-    Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening,
+    Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening, split_nested,
 };
 use std::sync::Arc;
 
@@ -71,6 +72,7 @@ pub struct Executor {
     chain: Option<Chain>,
     /// The requests under way, if commands may ask other services.
     nested: Option<Box<Nested>>,
+    neighbours: Neighbours,
 }
 
 impl Executor {
@@ -87,7 +89,21 @@ impl Executor {
         let (time, deadline) = (start_time, service.next_deadline());
         let agreed = Agreed::at(seq, time, level);
         let nested = service.journaled().map(|(service, rules)| Box::new(Nested::new(service, rules)));
-        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level, chain: None, nested }
+        let (chain, neighbours) = (None, Neighbours::default());
+        Self {
+            service,
+            sessions,
+            agreed,
+            seq,
+            time,
+            deadline,
+            replies,
+            shadow,
+            level,
+            chain,
+            nested,
+            neighbours,
+        }
     }
 
     /// The facts that are agreed at delivery: how far the log was delivered, and the agreed time there.
@@ -160,9 +176,11 @@ impl Executor {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         self.changed(None, before, &mut results);
+        self.neighbours.tidy(&mut self.sessions);
         if self.nested.is_some() {
             self.begin_nested(ctx, batch.header().count, due, out);
         }
+        let mut arrivals = Vec::new();
         let (mut requests, mut index, mut next_window) = (batch.requests(), 0_usize, 0);
         loop {
             if index == next_window {
@@ -178,7 +196,7 @@ impl Executor {
                     let ctx = ctx.with_request(index as u32);
                     match &mut results {
                         None if self.nested.is_some() => {
-                            self.accept(&header, body, ctx, nested::Chain::client(), out)
+                            arrivals.extend(self.take_up(&header, body, ctx, out));
                         }
                         None => drop(self.run(&header, body, &ctx, None, out)),
                         Some(results) => self.settle((index, &header), body, &ctx, *results, out),
@@ -187,6 +205,7 @@ impl Executor {
             }
             index += 1;
         }
+        self.hear(&arrivals, out);
         self.deadline = self.service.next_deadline();
     }
 
@@ -301,6 +320,11 @@ impl Executor {
             | RequestKind::CloseSession
             | RequestKind::Empty
             | RequestKind::System => true,
+            RequestKind::Nested => {
+                split_nested(body).is_some_and(|(_, commands)| self.frees(RequestKind::Commands, commands))
+            }
+            // What waits for it may need it to end.
+            RequestKind::Answer => true,
             // A query takes space in the logs like any other request, and frees none.
             RequestKind::Query => false,
         }
@@ -317,6 +341,10 @@ impl Executor {
     ) -> bool {
         let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
         let (id, number) = (header.session, header.number);
+        if !self.is_for_session(header) {
+            out.push(id, number, |_| ReplyStatus::SessionExpired);
+            return false;
+        }
         let handling = self.sessions.handling(header);
         match handling {
             // Closing frees what the session keeps, so it needs no room.
@@ -349,7 +377,7 @@ impl Executor {
     ) {
         let (service, replies) = (&mut self.service, &mut self.replies);
         let reply = out.push(header.session, header.number, |arena| {
-            if header.kind == RequestKind::Empty {
+            if matches!(header.kind, RequestKind::Empty | RequestKind::Answer) {
                 return no_replies(arena);
             }
             if let Some(mut ran) = ran {
@@ -361,7 +389,11 @@ impl Executor {
             if header.kind == RequestKind::Query {
                 replies.push_with(|reply| service.query(body, &of_query(ctx), reply));
             } else {
-                let commands = Items::parse(body).expect("INV-EXEC-2: commands are a list");
+                let commands = match header.kind {
+                    RequestKind::Nested => split_nested(body).map_or(body, |(_, commands)| commands),
+                    _ => body,
+                };
+                let commands = Items::parse(commands).expect("INV-EXEC-2: commands are a list");
                 service.execute_batch(commands, ctx, replies);
             }
             write_replies(replies, arena)
@@ -430,7 +462,7 @@ impl Executor {
     ) -> impl Iterator<Item = (RequestNumber, ReplyStatus, &[u8])> {
         self.sessions.kept_after(session, after)
     }
-    /// The last number that a session executed, while it lives.
+    /// The last number that a session took, while it lives: executed, or under way.
     pub fn last_number(&self, session: SessionId) -> Option<RequestNumber> {
         self.sessions.last_number(session)
     }
@@ -512,7 +544,7 @@ impl Executor {
     /// When the parts are not those of an image of this service. If `system` is at fault, nothing has changed. After other errors a service
     /// that is not in the store may be half restored: do not use this executor then.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        let Read { seq, time, level, mut sessions, chain, nested } = read_system(system)?;
+        let Read { seq, time, level, mut sessions, chain, nested, mut neighbours } = read_system(system)?;
         let nested = self.restored_nested(seq, time, nested, &mut sessions)?;
         self.shadow.restore(&mut *self.service, objects)?;
         if !(planted("sessions-kept-over-a-rollback") && seq < self.seq) {
@@ -521,6 +553,8 @@ impl Executor {
         (self.seq, self.time, self.level) = (seq, time, level);
         self.chain = chain;
         self.nested = nested;
+        neighbours.go_on_from(&self.neighbours);
+        self.neighbours = neighbours;
         self.deadline = self.service.next_deadline();
         self.agreed.go_on(seq, time, level);
         Ok(())
@@ -549,7 +583,7 @@ impl Executor {
         self.service.checkpoint(out)
     }
 
-    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, and the requests under way where commands may ask other services, or what was
+    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, the neighbours if there are some, and the requests under way where commands may ask other services, or what was
     /// ruled about results where they are verified.
     fn system(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -561,6 +595,7 @@ impl Executor {
         } else {
             self.sessions.write_to(&mut out);
         }
+        self.neighbours.write_to(&mut out);
         if let Some(nested) = &self.nested {
             nested.write_to(&mut out);
         }
@@ -575,6 +610,7 @@ impl Executor {
         if thorough {
             self.sessions.invariants();
             self.nested.iter().for_each(|nested| nested.invariants());
+            self.neighbours.invariants(&self.sessions);
         }
     }
 }
@@ -587,6 +623,7 @@ struct Read {
     sessions: SessionTable,
     chain: Option<Chain>,
     nested: Option<NestedPart>,
+    neighbours: Neighbours,
 }
 
 /// Makes the executor's part of an image that of a cluster which begins with it: no ruling is to come for what it holds.
@@ -614,6 +651,10 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let time = AgreedTime::from_nanos(read_u64(from)?);
     let level = read_u32(from)?;
     let sessions = SessionTable::restored(from, time)?;
+    let neighbours = Neighbours::read(&mut bytes)?;
+    if !neighbours.fit(&sessions) {
+        return Err(CheckpointError::Malformed("the sessions of neighbours"));
+    }
     let nested = NestedPart::is_next(bytes).then(|| NestedPart::read(bytes)).transpose()?;
     let chain = match bytes.len() {
         _ if nested.is_some() => None,
@@ -621,7 +662,7 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
         Chain::BYTES => Some(Chain::read(bytes)?),
         _ => return Err(CheckpointError::Malformed("bytes after the sessions")),
     };
-    Ok(Read { seq, time, level, sessions, chain, nested })
+    Ok(Read { seq, time, level, sessions, chain, nested, neighbours })
 }
 
 fn replies_for(limits: &SessionLimits) -> BatchReplies {

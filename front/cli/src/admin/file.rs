@@ -75,6 +75,9 @@ impl CommandFile {
             AdminCommand::Raise(level) => {
                 let _ = writeln!(text, "  the feature level becomes {level}");
             }
+            AdminCommand::Neighbour(command) => {
+                let _ = writeln!(text, "  {command}");
+            }
             AdminCommand::Era(era) => {
                 let (number, model) = (era.number, era.faults.model);
                 let _ = writeln!(

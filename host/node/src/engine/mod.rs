@@ -30,12 +30,12 @@ use quorate_execute::{
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{LetterLimits, LetterRoutes, ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
-    AgreedTime, ClientId, ConnId, Halt, InstanceId, RecordId, ReplicaId, Seq, SessionId, Slot, Span, Time,
-    Trust, View,
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, RecordId, ReplicaId, RequestNumber, Seq, SessionId, Slot,
+    Span, Time, Trust, View,
 };
 use quorate_wire::{
-    AnswerMode, Batch, FrameKind, Listen, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
-    write_position,
+    AnswerMode, Batch, FrameKind, Listen, NeighbourCommand, OutFrame, RequestHeader, RequestKind, Requests,
+    read_opening, write_position,
 };
 use std::collections::VecDeque;
 use time::Timing;
@@ -319,6 +319,11 @@ impl Engine {
         self.execution.deadline()
     }
 
+    /// The requests that came under way in the batch that became final last.
+    pub(crate) fn begun(&self) -> &[(SessionId, RequestNumber)] {
+        self.outcomes.begun()
+    }
+
     /// The outcomes of the requests in the batch that became final last.
     pub(crate) fn outcomes(&self) -> &[Outcome] {
         self.outcomes.list()
@@ -598,6 +603,11 @@ impl Engine {
     /// Sets the cluster's feature level.
     pub(crate) fn set_level(&mut self, level: u32) {
         self.execution.set_level(level);
+    }
+
+    /// Another service is a neighbour from this position in the order on, or none any more.
+    pub(crate) fn neighbour(&mut self, command: NeighbourCommand) {
+        self.execution.deliver(Ordered::Neighbour(command));
     }
 
     /// A change of the membership is complete: the service hears of it at this position in the order.
