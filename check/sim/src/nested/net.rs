@@ -79,7 +79,7 @@ impl Net {
         let between = |wire: &Wire| pair(wire.ends[0], wire.ends[1]) == pair(one, other);
         let broken: Vec<u64> =
             self.wires.iter().filter(|(_, wire)| between(wire)).map(|(conn, _)| *conn).collect();
-        broken.iter().for_each(|conn| drop(self.wires.remove(conn)));
+        self.wires.retain(|conn, _| !broken.contains(conn));
         broken
     }
 

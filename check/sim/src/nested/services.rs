@@ -44,6 +44,7 @@ impl JournaledService for Shop {
             let of = key(b'd', number);
             let before = number_in(call.get(&of).as_deref());
             call.put(&of, &(before + 1).to_le_bytes());
+            call.put(&key(b'r', number), &answer);
         }
         answer
     }
@@ -65,6 +66,7 @@ impl ObjectService for Bank {
         };
         add(key(b's', number), 1);
         let after = add(key(b'a', &[account]), i64::from(amount));
+        add(key(b'r', number), after);
         reply.write(&after.to_le_bytes());
     }
 

@@ -6,7 +6,7 @@
 //! What counts is offered to the intake as a request of the neighbour's session, in the order of its numbers, until it is ordered.
 //!
 //! In: the final state, connections, frames. Out: frames, dials, requests for the intake. `links.rs` has the connections. The rules:
-//! docs/protocols/adam.md, A27 to A40. Tests: `check/sim/src/nested`, where two whole clusters ask each other.
+//! docs/protocols/adam.md, A27 to A42. Tests: `check/sim/src/nested`, where two whole clusters ask each other.
 
 mod joined;
 mod links;
@@ -263,8 +263,6 @@ impl Line {
             let (session, number) = self.known.neighbour.place(position);
             taken.get(usize::from(session)).is_none_or(|last| number <= *last)
         });
-        let next = self.receiver.next();
-        self.offered.retain(|position, _| *position >= next);
         let mut needed = BTreeSet::new();
         match self.known.neighbour.relation {
             Relation::Backend => {
@@ -316,8 +314,9 @@ impl Line {
     fn offer(&mut self, now: Time, executor: &Executor, out: &mut Vec<Out>) {
         let counts: BTreeMap<u64, Bytes> =
             self.receiver.waiting().map(|(position, message)| (position, message.clone())).collect();
+        // Only what is offered now has a time: what was ordered has none, although an earlier position may be open.
+        let before = std::mem::take(&mut self.offered);
         if counts.is_empty() {
-            self.offered.clear();
             return;
         }
         let client = self.known.neighbour.relation.client(self.known.neighbour.service);
@@ -326,8 +325,9 @@ impl Line {
             for number in last + 1.. {
                 let position = self.known.neighbour.position(at, number);
                 let Some(message) = counts.get(&position) else { break };
-                let before = self.offered.get(&position);
-                if before.is_some_and(|before| now < before.plus(OFFER_AGAIN)) {
+                let last = before.get(&position).copied();
+                if let Some(last) = last.filter(|last| now < last.plus(OFFER_AGAIN)) {
+                    self.offered.insert(position, last);
                     continue;
                 }
                 self.offered.insert(position, now);
