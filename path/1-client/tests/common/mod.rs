@@ -348,6 +348,7 @@ impl World {
             ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
             ClientMessage::Listen(_) => panic!("it wants no letters"),
             ClientMessage::Chain(_) => panic!("it knows no keys"),
+            ClientMessage::Copies(_) | ClientMessage::Seen(_) => panic!("it is no service"),
         }
     }
 
