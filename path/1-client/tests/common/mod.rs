@@ -445,7 +445,12 @@ impl World {
                 }
             }
             RequestKind::CloseSession => session.closed = true,
-            RequestKind::Empty | RequestKind::OpenSession | RequestKind::System | RequestKind::Query => {}
+            RequestKind::Empty
+            | RequestKind::OpenSession
+            | RequestKind::System
+            | RequestKind::Query
+            | RequestKind::Nested
+            | RequestKind::Answer => {}
         }
         let mut out = Vec::new();
         reply.write_to(&mut out);
