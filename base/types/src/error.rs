@@ -152,33 +152,33 @@ impl fmt::Display for Halt {
                 f,
                 "era {number} of the cluster begins, and everything for it is on this disk. Start the replica again: it goes on in that era"
             ),
-            Self::ServicePanicked { seq, request, bytes, why } => {
-                write!(f, "the service panicked at seq {}, ", seq.number())?;
-                match request {
-                    Some((client, Some(number))) => {
-                        write!(
-                            f,
-                            "in request {} of client {}, which has {bytes} bytes",
-                            number.number(),
-                            client.number()
-                        )?;
-                    }
-                    Some((client, None)) => {
-                        write!(f, "in a request of client {}, which has {bytes} bytes", client.number())?;
-                    }
-                    None => f.write_str("when a deadline was reached")?,
-                }
-                write!(
-                    f,
-                    ": {why}. Each replica that comes to this place stops in the same way, also when it is started again. Start all of them with a program                      whose service does not panic there: none has executed it, so they go on from there"
-                )
-            }
+            Self::ServicePanicked { .. } => self.fmt_panicked(f),
             Self::LogInconsistent { why } => write!(
                 f,
                 "the log does not fit together: {why}. This replica stops; the others go on. Keep the directory for \
                  examination and report it"
             ),
         }
+    }
+}
+
+impl Halt {
+    fn fmt_panicked(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::ServicePanicked { seq, request, bytes, why } = self else { return Ok(()) };
+        write!(f, "the service panicked at seq {}, ", seq.number())?;
+        match request {
+            Some((client, number)) => {
+                let number = number
+                    .map_or_else(|| "a request".to_owned(), |number| format!("request {}", number.number()));
+                write!(f, "in {number} of client {}, which has {bytes} bytes", client.number())?;
+            }
+            None => f.write_str("when a deadline was reached")?,
+        }
+        write!(
+            f,
+            ": {why}. Each replica that comes to this place stops in the same way, also when it is started again. Start all of them with a \
+             program whose service does not panic there: none has executed it, so they go on from there"
+        )
     }
 }
 

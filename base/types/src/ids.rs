@@ -103,6 +103,20 @@ number!(
     /// A client: it owns sessions, and limits on sessions hold for each client.
     ClientId(u64), "c{}"
 );
+
+impl ClientId {
+    /// The upper bits of ids that no client has.
+    const RESERVED: u64 = 0xffff << 48;
+
+    /// An id that no client has, for what owns sessions here and is no client: of this kind, a number below 65536, and with this number.
+    pub const fn reserved(kind: u32, number: u32) -> Self {
+        Self(Self::RESERVED | (kind as u64 & 0xffff) << 32 | number as u64)
+    }
+    /// Whether no client may have this id.
+    pub const fn is_reserved(self) -> bool {
+        self.0 & Self::RESERVED == Self::RESERVED
+    }
+}
 number!(
     /// The number of a membership, from 1; it grows by one with each change.
     MembershipId(u64), "m{}"

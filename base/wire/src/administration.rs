@@ -10,6 +10,7 @@
 //!                | 3 u8 | administrators, from here on
 //!                | 4 u8 | era (`era.rs`): this one ends here, that one begins
 //!                | 5 u8 | level u32: the service's level from here on
+//!                | 6 u8 | a change of the neighbours (`neighbours.rs`)
 //! administrators   threshold u8 | count u8 | key 32 bytes ...
 //! ```
 //!
@@ -24,6 +25,7 @@ use crate::codec::{Put, Reader};
 use crate::era::{ERA_BYTES_MAX, Era};
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::Memberships;
+use crate::neighbours::NeighbourCommand;
 use bytes::Bytes;
 use quorate_types::{Reject, SessionKey};
 
@@ -102,6 +104,8 @@ pub enum AdminCommand {
     Era(Era),
     /// From now on the service works at this level.
     RaiseService(u32),
+    /// Another service is a neighbour from here on, or no longer.
+    Neighbour(NeighbourCommand),
 }
 
 impl AdminCommand {
@@ -128,6 +132,10 @@ impl AdminCommand {
             Self::RaiseService(level) => {
                 out.put_u8(5);
                 out.put_u32(*level);
+            }
+            Self::Neighbour(command) => {
+                out.put_u8(6);
+                out.extend_from_slice(&command.encode());
             }
         }
         out
@@ -163,6 +171,7 @@ impl AdminCommand {
                 r.end()?;
                 Ok(Self::RaiseService(level))
             }
+            6 => Ok(Self::Neighbour(NeighbourCommand::decode(r.rest())?)),
             _ => Err(Reject::Malformed("administrators' command")),
         }
     }

@@ -20,6 +20,7 @@ use crate::crc::WORTH_JOINING;
 use crate::frame::Payload;
 use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
 use crate::members::SystemCommand;
+use crate::neighbours::{is_nested, split_answer};
 use crate::ruling::Ruling;
 use bytes::Bytes;
 use quorate_types::{AgreedTime, ClientId, Items, Reject, RequestNumber, SessionId, SessionKey, Slot};
@@ -46,6 +47,11 @@ pub enum RequestKind {
     /// Answer the query in the body, any bytes, from the state at this point of the order; nothing changes. A client reads like this when
     /// no single replica's word is enough. The reply is a list of one answer.
     Query = 6,
+    /// Run the commands of another service ([`crate::write_nested`]), in a session that it has here. Never from a client: it comes from enough
+    /// members of that service.
+    Nested = 7,
+    /// What another service answered ([`crate::write_answer`]), in a session that it has here. Never from a client, either.
+    Answer = 8,
 }
 
 impl RequestKind {
@@ -58,8 +64,15 @@ impl RequestKind {
             4 => Some(Self::Empty),
             5 => Some(Self::System),
             6 => Some(Self::Query),
+            7 => Some(Self::Nested),
+            8 => Some(Self::Answer),
             _ => None,
         }
+    }
+
+    /// Whether clients may send it.
+    pub const fn is_of_clients(self) -> bool {
+        !matches!(self, Self::System | Self::Nested | Self::Answer)
     }
 }
 
@@ -243,6 +256,8 @@ fn check_body(kind: RequestKind, proof: RequestProof, body: &[u8]) -> Result<(),
         RequestKind::CloseSession | RequestKind::Empty => body.is_empty(),
         RequestKind::System => proof == RequestProof::None && SystemCommand::decode(body).is_ok(),
         RequestKind::Query => true,
+        RequestKind::Nested => proof == RequestProof::None && is_nested(body),
+        RequestKind::Answer => proof == RequestProof::None && split_answer(body).is_some(),
     };
     if fits { Ok(()) } else { Err(Reject::Malformed("request: body")) }
 }

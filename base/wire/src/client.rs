@@ -18,6 +18,7 @@ use crate::frame::{Frame, FrameKind, OutFrame};
 use crate::keys::{SharedKey, read_keys};
 use crate::letters::{LetterFrame, Listen, read_listens};
 use crate::membership::Memberships;
+use crate::neighbours::{read_copies, read_seen};
 use bytes::Bytes;
 use quorate_types::{ItemsBuilder, MembershipId, Reject, ReplicaId, RequestNumber, Seq, SessionId, View};
 
@@ -39,6 +40,10 @@ pub enum ClientMessage {
     Listen(Vec<Listen>),
     /// It asks for the membership links after this membership.
     Chain(MembershipId),
+    /// It is a member of another service that asks this one, and sends copies of nested requests.
+    Copies(Vec<(u64, Bytes)>),
+    /// It is such a member, and is done with the answers before this position.
+    Seen(u64),
 }
 
 impl ClientMessage {
@@ -51,7 +56,8 @@ impl ClientMessage {
             FrameKind::Requests => {
                 Requests::new(&frame.payload).try_for_each(|request| match request?.0.kind {
                     RequestKind::System => Err(Reject::NotAllowed("a command to the engine from a client")),
-                    _ => Ok(()),
+                    kind if kind.is_of_clients() => Ok(()),
+                    _ => Err(Reject::NotAllowed("what only the members of another service say together")),
                 })?;
                 Ok(Self::Requests(frame.payload))
             }
@@ -63,9 +69,23 @@ impl ClientMessage {
             FrameKind::AnswerMode => AnswerMode::decode(&frame.payload).map(Self::AnswerMode),
             FrameKind::Listen => read_listens(frame.payload).map(Self::Listen),
             FrameKind::ChainRequest => read_chain_request(frame.payload).map(Self::Chain),
+            FrameKind::Copies => read_copies(frame.payload).map(Self::Copies),
+            FrameKind::Seen => read_seen(frame.payload).map(Self::Seen),
             _ => Err(Reject::NotAllowed("this kind of frame from a client")),
         }
     }
+}
+
+/// Reads requests that a member heard from clients, or from enough members of another service, and tells of.
+///
+/// # Errors
+/// When they can not be decoded, or one is a command to the engine.
+pub fn read_forwarded(payload: Bytes) -> Result<Bytes, Reject> {
+    Requests::new(&payload).try_for_each(|request| match request?.0.kind {
+        RequestKind::System => Err(Reject::NotAllowed("a command to the engine from a client")),
+        _ => Ok(()),
+    })?;
+    Ok(payload)
 }
 
 /// What a replica sends to a client after the handshake.

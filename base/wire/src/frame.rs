@@ -86,6 +86,10 @@ kinds! {
     Listen = 39,
     /// Letters of the service to sessions.
     Letters = 40,
+    /// Copies of messages between the members of two services, in both directions.
+    Copies = 41,
+    /// With which of them the sender is done.
+    Seen = 42,
     /// An operator asks for the replica's status.
     StatusRequest = 48,
     /// The answer, a JSON document.
@@ -134,6 +138,10 @@ kinds! {
     AttestRequest = 70,
     /// The signature, or why there is none.
     Attested = 71,
+    /// An operator asks the leader to know another service from now on, or no longer.
+    NeighbourRequest = 72,
+    /// Whether that began, a line of text.
+    NeighbourReply = 73,
 }
 
 /// A decoded frame header.

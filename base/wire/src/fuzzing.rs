@@ -3,11 +3,12 @@
 
 use crate::{
     Attested, Batch, Chain, ClientMessage, EarlyTokens, EraNotice, FaultsRequest, Frame, FrameKind,
-    FrameReader, Hello, LetterFrame, MemberRequest, Memberships, Memos, MemosWanted, Payload, Refusal,
-    ReplicaMessage, Sight, SignedCommand, StateMessage, Tokens, Welcome, attest_request, caught_up_frame,
-    evidence_frame, fill_frame, keys_frame, listen_frame, order_frame, read_attest_request, read_caught_up,
-    read_evidence, read_fill, read_instances_request, read_keys, read_lanes_request, read_listens,
-    read_order, read_room, read_upgrade_request, room_frame,
+    FrameReader, Hello, LetterFrame, MemberRequest, Memberships, Memos, MemosWanted, NeighbourCommand,
+    Payload, Refusal, ReplicaMessage, Sight, SignedCommand, StateMessage, Tokens, Welcome, attest_request,
+    caught_up_frame, copies_frame, evidence_frame, fill_frame, keys_frame, listen_frame, order_frame,
+    read_attest_request, read_caught_up, read_copies, read_evidence, read_fill, read_instances_request,
+    read_keys, read_lanes_request, read_listens, read_order, read_room, read_seen, read_upgrade_request,
+    room_frame, seen_frame, split_answer, split_asked,
 };
 use bytes::Bytes;
 
@@ -158,6 +159,7 @@ fn payload(frame: Frame) {
             }
         }
         FrameKind::Listen | FrameKind::Letters => letters(frame),
+        FrameKind::Copies | FrameKind::Seen | FrameKind::NeighbourRequest => neighbours(frame),
         FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode | FrameKind::ChainRequest => {
             drop(ClientMessage::decode(frame))
         }
@@ -176,6 +178,7 @@ fn payload(frame: Frame) {
         | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
         | FrameKind::FaultsReply
+        | FrameKind::NeighbourReply
         | FrameKind::SignedReply => {}
         FrameKind::Era | FrameKind::FaultsRequest => era(frame),
         FrameKind::SignedCommand | FrameKind::Evidence | FrameKind::Chain => kept(frame),
@@ -193,6 +196,29 @@ fn era(frame: Frame) {
         }
     } else if let Ok(notice) = EraNotice::decode(frame.payload) {
         assert_eq!(EraNotice::decode(reread(&notice.frame().to_vec())), Ok(notice));
+    }
+}
+
+fn neighbours(frame: Frame) {
+    match frame.kind {
+        FrameKind::Copies => {
+            if let Ok(list) = read_copies(frame.payload) {
+                list.iter().for_each(|(_, message)| {
+                    let _ = (split_asked(message), split_answer(message));
+                });
+                assert_eq!(read_copies(reread(&copies_frame(&list).to_vec())), Ok(list));
+            }
+        }
+        FrameKind::Seen => {
+            if let Ok(next) = read_seen(frame.payload) {
+                assert_eq!(read_seen(reread(&seen_frame(next).to_vec())), Ok(next));
+            }
+        }
+        _ => {
+            if let Ok(command) = NeighbourCommand::decode(frame.payload) {
+                assert_eq!(NeighbourCommand::decode(reread(&command.frame().to_vec())), Ok(command));
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod letters;
 mod members;
 mod membership;
 mod memos;
+mod neighbours;
 mod order;
 mod reader;
 mod room;
@@ -42,7 +43,8 @@ pub use caught_up::{caught_up_frame, read_caught_up};
 pub use chain::{CHAIN_BYTES_MAX, Chain, LINK_BYTES_MAX, chain_request, read_chain_request};
 pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,
-    ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
+    ReplyStatus, read_forwarded, read_reply_header, reply_header, write_position, write_read_request,
+    write_request,
 };
 pub use codec::{Put, Reader};
 pub use era::{ERA_BYTES_MAX, Era, EraFaults, EraNotice, FaultsRequest};
@@ -63,6 +65,11 @@ pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
 pub use memos::{Memos, MemosWanted, STEPS_MAX, SentMemo};
+pub use neighbours::{
+    COPIES_MAX, MEMBER_OWN, NEIGHBOUR_SESSIONS_MAX, Neighbour, NeighbourCommand, Relation, copies_frame,
+    member_client, member_name, read_copies, read_seen, seen_frame, split_answer, split_asked, split_nested,
+    write_answer, write_asked, write_nested,
+};
 pub use order::{order_frame, read_order};
 pub use reader::{FrameReader, Memory};
 pub use room::{read_room, room_frame};

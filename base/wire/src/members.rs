@@ -8,6 +8,7 @@
 //!                  or a signed command (7, `administration.rs`)
 //!                  or an era (8, `era.rs`: this one ends here, that one begins)
 //!                  or level u32 (9, the service's level from here on)
+//!                  or a change of the neighbours (10, `neighbours.rs`)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | key 32 (kind 6, add with a key, and 7, another key)
 //!                  | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at | 1 u8: the service's level is meant, not the cluster's
@@ -23,6 +24,7 @@ use crate::codec::{Put, Reader};
 use crate::era::Era;
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, MEMBERS_MAX, Memberships};
+use crate::neighbours::NeighbourCommand;
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot,
@@ -61,6 +63,8 @@ pub enum SystemCommand {
     Era(Era),
     /// From now on the service works at this level: a version that all programs have.
     RaiseService(u32),
+    /// Another service is a neighbour from here on, or no longer.
+    Neighbour(NeighbourCommand),
 }
 
 /// What the log of an instance says where its membership changes.
@@ -123,6 +127,10 @@ impl SystemCommand {
             Self::RaiseService(level) => {
                 body.put_u8(9);
                 body.put_u32(*level);
+            }
+            Self::Neighbour(command) => {
+                body.put_u8(10);
+                body.extend_from_slice(&command.encode());
             }
         }
         body
@@ -215,6 +223,7 @@ impl SystemCommand {
                 r.end()?;
                 Ok(Self::RaiseService(level))
             }
+            10 => Ok(Self::Neighbour(NeighbourCommand::decode(r.rest())?)),
             _ => Err(Reject::Malformed("system command")),
         }
     }

@@ -18,6 +18,7 @@ pub mod hashes;
 pub mod html;
 pub mod late;
 pub mod liars;
+pub mod nested;
 pub mod net;
 pub mod plan;
 pub mod planted;

@@ -15,7 +15,7 @@ use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
 use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::{Execution, ParallelService, Sequential, SessionLimits, Verified, Work};
+use quorate_execute::{Execution, ParallelService, Sequential, Service, SessionLimits, Verified, Work};
 use quorate_log::{Log, SyncMode};
 use quorate_node::{
     Effects, EraConfig, LevelConfig, NextEra, Node, NodeConfig, Recovered, Restoring, SeatLimits,
@@ -359,6 +359,22 @@ impl Replica {
         });
         let node = node.map_err(NoStart::Halt)?;
         self.node = Some(node);
+        self.keeping.keeper = Some(keeper);
+        Ok(())
+    }
+
+    /// As [`Self::recover`], with another service, without interruptions.
+    ///
+    /// # Errors
+    /// When it can not start.
+    pub fn recover_with(&mut self, config: NodeConfig, service: Box<dyn Service>) -> Result<(), NoStart> {
+        let (keeper, opened) =
+            Keeper::open(&mut self.keeping.files, false).map_err(|error| no_checkpoints(&error))?;
+        let recovered = Recovered::new(opened, false).map_err(NoStart::Halt)?;
+        let (log_id, log) = (config.log_id, config.log.clone());
+        let mut restoring = Restoring::new(config, recovered).map_err(NoStart::Halt)?;
+        let log = self.storage.recover((log_id, log), &mut restoring, true)?;
+        self.node = Some(restoring.finish(log, service).map_err(NoStart::Halt)?);
         self.keeping.keeper = Some(keeper);
         Ok(())
     }

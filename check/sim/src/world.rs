@@ -34,7 +34,7 @@ mod operator;
 mod oracle;
 mod show;
 
-pub(crate) use operator::administrators;
+pub(crate) use operator::{administrators, signed_for};
 
 use crate::checks::{Failure, progress};
 use crate::client::Done;

@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::reconfigure::{LEVEL, SERVICE_LEVEL, level_record};
 use quorate_state::checkpoint::Job;
 use quorate_types::{InstanceId, Seq, Time, planted};
-use quorate_wire::{Batch, SystemCommand};
+use quorate_wire::{Batch, ReplyStatus, SystemCommand};
 
 /// Delivers what the global log has. Plain execution comes at the end of the turn, see [`execute`].
 pub(crate) fn deliver(node: &mut Node, now: Time, out: &mut Effects) {
@@ -95,6 +95,9 @@ pub(crate) fn executed(node: &mut Node, id: InstanceId, proposed: bool) {
     }
     let outcomes = node.engine.outcomes().iter();
     node.intake.executed(outcomes.map(|done| (done.opening, done.session, done.number, done.status)));
+    // What is under way is ordered: nobody waits for a leader to propose it.
+    let begun = node.engine.begun().iter();
+    node.intake.executed(begun.map(|(session, number)| (None, *session, *number, ReplyStatus::Done)));
     node.guide.executed(node.groups.len(), &node.engine);
 }
 

@@ -58,6 +58,22 @@ pub enum Input {
         /// The link, as in [`Effect::Dial`].
         link: u16,
     },
+    /// The connection that [`Effect::DialService`] asked for is open.
+    ServiceDialed {
+        /// The connection.
+        conn: ConnId,
+        /// The backend.
+        service: u32,
+        /// Its member at the other end.
+        replica: ReplicaId,
+    },
+    /// The connection that [`Effect::DialService`] asked for could not be opened.
+    ServiceDialFailed {
+        /// The backend.
+        service: u32,
+        /// Its member.
+        replica: ReplicaId,
+    },
     /// A whole frame arrived.
     Frame {
         /// The connection.
@@ -175,6 +191,16 @@ pub enum Effect {
         replica: ReplicaId,
         /// The link to that member: the number of the connection, among those to it.
         link: u16,
+    },
+    /// Connect to a member of another service's cluster, as a client of it: under the name that [`quorate_wire::member_name`] gives, where
+    /// connections are secured.
+    DialService {
+        /// The service.
+        service: u32,
+        /// Its member.
+        replica: ReplicaId,
+        /// Host and port, resolved at each dial.
+        address: String,
     },
     /// The connection belongs to this link from now on, as do others: the host has all of them on one lane. Frames stay in order, in both
     /// directions.

@@ -307,6 +307,7 @@ impl Node {
     pub(crate) fn forget_conn(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
         self.engine.step(engine::In::Closed(conn));
         self.guide.forget(conn);
+        self.gate.neighbours.closed(now, conn);
         self.keep(now, In::Left(conn), out);
     }
 
@@ -643,6 +644,7 @@ impl Node {
             self.engine.overdue_at(self.now).filter(|_| !self.eras.has_ended()),
             self.intake.deadline(),
             self.rulings.deadline(),
+            self.gate.neighbours.deadline(),
             self.engine.verified().filter(|verified| verified.has_tokens()).map(|_| self.now),
         ]
         .into_iter()
@@ -763,6 +765,7 @@ impl Node {
         self.engine.invariants(thorough);
         if thorough {
             self.intake.invariants();
+            self.gate.neighbours.invariants();
             self.rulings.invariants();
             self.keeping.invariants();
         }

@@ -11,6 +11,7 @@ use crate::group::{self, FIRST};
 use crate::keeping::{self, In};
 use crate::lanes::Placement;
 use crate::leading;
+use crate::neighbours;
 use crate::node::{Node, look};
 use crate::reconfigure::{self, Reconfigure};
 use quorate_admit as intake;
@@ -30,6 +31,9 @@ impl Node {
         self.notice_pause(now);
         self.now = now;
         match input {
+            Input::Frame { conn, frame } if self.gate.neighbours.made(conn) => {
+                neighbours::framed(self, now, conn, frame, out)
+            }
             Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
             Input::Run(_) => self.hear_lanes(now, out),
             Input::TurnEnd => {
@@ -63,6 +67,12 @@ impl Node {
                 self.at_gate(now, At::Dialed { conn, replica, link }, out)
             }
             Input::DialFailed { replica, link } => self.at_gate(now, At::DialFailed { replica, link }, out),
+            Input::ServiceDialed { conn, service, replica } => {
+                neighbours::dialed(self, now, (conn, service, replica), out)
+            }
+            Input::ServiceDialFailed { service, replica } => {
+                self.gate.neighbours.dial_failed(now, service, replica)
+            }
             Input::Closed(conn) => self.on_closed(now, conn, out),
         }
     }
@@ -133,6 +143,9 @@ impl Node {
             }
             ClientMessage::Keys(keys) => self.intake.learn_keys(client, &keys),
             ClientMessage::Listen(sessions) => self.engine.listen((conn, client), &sessions),
+            ClientMessage::Copies(_) | ClientMessage::Seen(_) => {
+                neighbours::said(self, now, (conn, client), message, out)
+            }
             ClientMessage::Chain(after) => out.send(conn, self.reconfigure.chain_after(after)),
             ClientMessage::AnswerMode(mode) => match self.intake.takes_modes() {
                 Ok(()) => self.engine.set_mode(conn, mode),
@@ -179,6 +192,7 @@ impl Node {
     pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
         delivering::execute(self, now, out);
         self.verify(now, out);
+        neighbours::step(self, now, out);
         self.end_intake(now, out);
         self.wake_waiting(now, out);
         self.meet_members(now, out);
@@ -190,6 +204,7 @@ impl Node {
         self.reconfigure(now, out, |part, look, outs| part.tell_caught_up(look, outs));
         delivering::execute(self, now, out);
         self.run_reads(now);
+        neighbours::step(self, now, out);
         self.engine.send_replies(out);
         let (guide, look) = self.guide();
         guide.end_turn(&look, out);
@@ -415,6 +430,7 @@ impl Node {
             reconfigure::Out::ChangeInstances(count) => self.change_instances(now, count, out),
             reconfigure::Out::Level(level) => delivering::begin_level(self, level, out),
             reconfigure::Out::Service(level) => delivering::raise_service(self, level, out),
+            reconfigure::Out::Neighbour(command) => self.engine.neighbour(command),
             reconfigure::Out::OrderBorder => self.keeping.order_border(),
             reconfigure::Out::EndEra(era) => eras::end_era(self, now, era, out),
             reconfigure::Out::Spread(signed) => {

@@ -189,6 +189,7 @@ impl Roster {
             | SystemCommand::Holds(_)
             | SystemCommand::Back(_)
             | SystemCommand::Era(_)
+            | SystemCommand::Neighbour(_)
             | SystemCommand::Signed(_) => Done::Refused("it is not about the membership"),
         }
     }

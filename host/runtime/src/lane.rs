@@ -572,6 +572,7 @@ impl Lane {
                     }
                 }
                 Effect::Dial { replica, link } => self.dial(now, (replica, link)),
+                Effect::DialService { service, replica, .. } => self.dial_service(now, service, replica),
                 Effect::Address { replica, address: Some(address) } => {
                     self.addresses.learn(replica, address);
                 }
@@ -689,6 +690,12 @@ impl Lane {
             Err(why) => format!("error: {why}"),
         };
         self.send(conn, OutFrame::new(FrameKind::LanesReply, text.as_bytes(), vec![]), written);
+    }
+
+    /// This host makes no connections to other services yet.
+    fn dial_service(&mut self, now: Time, service: u32, replica: ReplicaId) {
+        tracing::warn!("service {service} is not reached: this program does not connect to other services");
+        self.step(now, Input::ServiceDialFailed { service, replica });
     }
 
     /// Dials a replica. Its address is looked up at each dial, since it may change; a literal address needs no thread for that.

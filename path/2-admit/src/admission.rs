@@ -44,6 +44,8 @@ pub enum Executed<'a> {
     Not(RequestNumber),
     /// Executed, and this was the answer.
     Done(ReplyStatus, &'a [u8]),
+    /// Ordered, and answered when it ends.
+    UnderWay,
     /// Executed, and the answer is forgotten.
     Forgotten,
 }
@@ -266,6 +268,7 @@ impl Admission {
         let last = match executed(header.session, header.number) {
             Executed::Done(status, body) => return Triage::Answer(status, body),
             Executed::Forgotten => return Triage::Answer(ReplyStatus::ReplyForgotten, b""),
+            Executed::UnderWay => return Triage::InFlight,
             Executed::Ended => return Triage::Answer(ReplyStatus::SessionExpired, b""),
             Executed::NoSession if settled => return Triage::Answer(ReplyStatus::SessionExpired, b""),
             // It may have been opened by a batch that was not executed here yet: another instance's, whose leader sent the client here.

@@ -17,6 +17,8 @@ pub enum Lookup<'a> {
         /// The reply's body.
         body: &'a [u8],
     },
+    /// Ordered; it ends later, and is answered then. Only where commands ask other services.
+    UnderWay,
     /// Executed, and its reply is forgotten.
     Forgotten,
     /// No such session here, now: it may have been opened by a batch that this replica did not execute yet.
@@ -33,7 +35,7 @@ pub trait Sessions {
     fn client(&self, session: SessionId) -> Option<ClientId>;
     /// The key with which a session's signatures are checked, if its client signs.
     fn key(&self, session: SessionId) -> Option<SessionKey>;
-    /// The last number that a session executed, while it lives.
+    /// The last number that a session took, while it lives: executed, or under way.
     fn last_number(&self, session: SessionId) -> Option<RequestNumber>;
     /// The session that a client opened with this nonce, while it has not used it.
     fn opened(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId>;

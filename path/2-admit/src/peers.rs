@@ -112,6 +112,13 @@ impl Members {
     /// The refusal to send back.
     pub fn check(&self, hello: &Hello) -> Result<u16, Refusal> {
         let refuse = |reason, text: String| Err(Refusal { reason, text });
+        if let Role::Client(client) = hello.role
+            && client.is_reserved()
+        {
+            let text =
+                "no client has this id, since its upper 16 bits are all set: take another one".to_owned();
+            return refuse(RefusalReason::NoHello, text);
+        }
         let knows_cluster = matches!(hello.role, Role::Peer { .. }) || hello.cluster != ClusterId::default();
         if knows_cluster && hello.cluster != self.cluster {
             return refuse(

@@ -74,6 +74,7 @@ pub fn sift<'a>(
 fn look<'a>(executed: Executed<'a>, terms: &Terms) -> Look<'a> {
     match executed {
         Executed::Done(status, body) => Look::Answer(status, body),
+        Executed::UnderWay => Look::Drop,
         Executed::Forgotten => Look::Answer(ReplyStatus::ReplyForgotten, b""),
         Executed::Ended => Look::Answer(ReplyStatus::SessionExpired, b""),
         // The leader may have decided something since, of which execution does not know yet. So the leader says whether the session is over.

@@ -20,7 +20,7 @@ use crate::verified::Verified;
 use crate::work::{Work, Worked};
 use quorate_state::store::{Changed, Version};
 use quorate_types::{InstanceId, Seq, Slot, Time, planted};
-use quorate_wire::{Batch, Ruling};
+use quorate_wire::{Batch, NeighbourCommand, Ruling};
 use std::collections::VecDeque;
 
 /// An item that is delivered, in the order of the global log.
@@ -43,6 +43,8 @@ pub enum Ordered {
     Border,
     /// What the last batch brings from other services. Delivered right after it, and final with it.
     Nested(Vec<Arrival>),
+    /// Another service is a neighbour from here on, or no longer. Delivered and final like a level.
+    Neighbour(NeighbourCommand),
     /// What the batch of this seq says about results of earlier ones. Only where results are verified; it never becomes final itself.
     Ruled(Seq, Ruling),
 }
@@ -50,7 +52,10 @@ pub enum Ordered {
 impl Ordered {
     /// Whether it is final together with the batch before it: nobody reads or compares the state between the two.
     pub const fn follows(&self) -> bool {
-        matches!(self, Self::Level(_) | Self::Service(_) | Self::Members(_) | Self::Nested(_))
+        matches!(
+            self,
+            Self::Level(_) | Self::Service(_) | Self::Members(_) | Self::Nested(_) | Self::Neighbour(_)
+        )
     }
 }
 
@@ -251,6 +256,11 @@ impl Executor {
             }
             Ordered::Nested(arrivals) => {
                 self.hear(&arrivals, outcomes);
+                Final::Nothing
+            }
+            Ordered::Neighbour(command) => {
+                // Whoever asked for it sees in the status whether it is one.
+                let _ = self.neighbour(&command);
                 Final::Nothing
             }
             Ordered::Ahead(border) => Final::Ahead(border, self.objects()),

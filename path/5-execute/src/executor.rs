@@ -22,7 +22,8 @@ use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u32, r
 use crate::context::Context;
 use crate::events::{Events, Observer, Tells};
 use crate::images::{ImageParts, Shadow};
-use crate::nested::{self, Nested, NestedPart};
+use crate::neighbours::Neighbours;
+use crate::nested::{Nested, NestedPart};
 use crate::outcomes::Outcomes;
 use crate::panicked::{Panicked, Runs};
 use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
@@ -36,7 +37,7 @@ use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
 };
 use quorate_wire::{
-    Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening,
+    Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening, split_nested,
 };
 use std::sync::Arc;
 
@@ -78,6 +79,7 @@ pub struct Executor {
     chain: Option<Chain>,
     /// The requests under way, if commands may ask other services.
     nested: Option<Box<Nested>>,
+    neighbours: Neighbours,
 }
 
 impl Executor {
@@ -94,6 +96,7 @@ impl Executor {
         let (time, deadline) = (start_time, service.next_deadline());
         let agreed = Agreed::at(seq, time, level);
         let nested = service.journaled().map(|(service, rules)| Box::new(Nested::new(service, rules)));
+        let (chain, neighbours) = (None, Neighbours::default());
         Self {
             service,
             sessions,
@@ -105,8 +108,9 @@ impl Executor {
             shadow,
             level,
             served: Served::default(),
-            chain: None,
+            chain,
             nested,
+            neighbours,
         }
     }
 
@@ -181,9 +185,11 @@ impl Executor {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         self.changed(None, before, &mut results);
+        self.neighbours.tidy(&mut self.sessions);
         if self.nested.is_some() {
             self.begin_nested(ctx, batch.header().count, due, out);
         }
+        let mut arrivals = Vec::new();
         let (mut requests, mut index, mut next_window) = (batch.requests(), 0_usize, 0);
         loop {
             if index == next_window {
@@ -199,7 +205,7 @@ impl Executor {
                     let ctx = ctx.with_request(index as u32);
                     match &mut results {
                         None if self.nested.is_some() => {
-                            self.accept(&header, body, ctx, nested::Chain::client(), out)
+                            arrivals.extend(self.take_up(&header, body, ctx, out));
                         }
                         None => drop(self.run(&header, body, &ctx, None, out)),
                         Some(results) => self.settle((index, &header), body, &ctx, *results, out),
@@ -208,6 +214,7 @@ impl Executor {
             }
             index += 1;
         }
+        self.hear(&arrivals, out);
         self.deadline = self.service.next_deadline();
     }
 
@@ -322,6 +329,11 @@ impl Executor {
             | RequestKind::CloseSession
             | RequestKind::Empty
             | RequestKind::System => true,
+            RequestKind::Nested => {
+                split_nested(body).is_some_and(|(_, commands)| self.frees(RequestKind::Commands, commands))
+            }
+            // What waits for it may need it to end.
+            RequestKind::Answer => true,
             // A query takes space in the logs like any other request, and frees none.
             RequestKind::Query => false,
         }
@@ -338,6 +350,10 @@ impl Executor {
     ) -> bool {
         let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
         let (id, number) = (header.session, header.number);
+        if !self.is_for_session(header) {
+            out.push(id, number, |_| ReplyStatus::SessionExpired);
+            return false;
+        }
         let handling = self.sessions.handling(header);
         match handling {
             // Closing frees what the session keeps, so it needs no room.
@@ -370,7 +386,7 @@ impl Executor {
     ) {
         let (service, replies) = (&mut self.service, &mut self.replies);
         let reply = out.push(header.session, header.number, |arena| {
-            if header.kind == RequestKind::Empty {
+            if matches!(header.kind, RequestKind::Empty | RequestKind::Answer) {
                 return no_replies(arena);
             }
             if let Some(mut ran) = ran {
@@ -384,7 +400,11 @@ impl Executor {
             if header.kind == RequestKind::Query {
                 replies.push_with(|reply| service.query(body, &of_query(ctx), reply));
             } else {
-                let commands = Items::parse(body).expect("INV-EXEC-2: commands are a list");
+                let commands = match header.kind {
+                    RequestKind::Nested => split_nested(body).map_or(body, |(_, commands)| commands),
+                    _ => body,
+                };
+                let commands = Items::parse(commands).expect("INV-EXEC-2: commands are a list");
                 service.execute_batch(commands, ctx, replies);
             }
             write_replies(replies, arena)
@@ -459,7 +479,7 @@ impl Executor {
     ) -> impl Iterator<Item = (RequestNumber, ReplyStatus, &[u8])> {
         self.sessions.kept_after(session, after)
     }
-    /// The last number that a session executed, while it lives.
+    /// The last number that a session took, while it lives: executed, or under way.
     pub fn last_number(&self, session: SessionId) -> Option<RequestNumber> {
         self.sessions.last_number(session)
     }
@@ -541,7 +561,8 @@ impl Executor {
     /// When the parts are not those of an image of this service. If `system` is at fault, nothing has changed. After other errors a service
     /// that is not in the store may be half restored: do not use this executor then.
     pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        let Read { seq, time, level, served, mut sessions, chain, nested } = read_system(system)?;
+        let Read { seq, time, level, served, mut sessions, chain, nested, mut neighbours } =
+            read_system(system)?;
         served.check(&*self.service)?;
         let nested = self.restored_nested(seq, time, nested, &mut sessions)?;
         self.shadow.restore(&mut *self.service, objects)?;
@@ -552,6 +573,8 @@ impl Executor {
         self.served = served;
         self.chain = chain;
         self.nested = nested;
+        neighbours.go_on_from(&self.neighbours);
+        self.neighbours = neighbours;
         self.deadline = self.service.next_deadline();
         self.agreed.go_on(seq, time, level);
         Ok(())
@@ -580,8 +603,9 @@ impl Executor {
         self.service.checkpoint(out)
     }
 
-    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, the level of the service if it is not the first one, and the requests
-    /// under way where commands may ask other services, or what was ruled about results where they are verified.
+    /// `magic (8) | seq u64 | agreed time u64 | feature level u32 | sessions`, the level of the service if it is not the first one, the neighbours if
+    /// there are some, and the requests under way where commands may ask other services, or what was ruled about results where they are
+    /// verified.
     fn system(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.seq.number().to_le_bytes());
@@ -593,6 +617,7 @@ impl Executor {
             self.sessions.write_to(&mut out);
         }
         self.served.write_to(&mut out);
+        self.neighbours.write_to(&mut out);
         if let Some(nested) = &self.nested {
             nested.write_to(&mut out);
         }
@@ -607,6 +632,7 @@ impl Executor {
         if thorough {
             self.sessions.invariants();
             self.nested.iter().for_each(|nested| nested.invariants());
+            self.neighbours.invariants(&self.sessions);
         }
     }
 }
@@ -620,6 +646,7 @@ struct Read {
     sessions: SessionTable,
     chain: Option<Chain>,
     nested: Option<NestedPart>,
+    neighbours: Neighbours,
 }
 
 /// Makes the executor's part of an image that of a cluster which begins with it: no ruling is to come for what it holds.
@@ -648,6 +675,10 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
     let level = read_u32(from)?;
     let sessions = SessionTable::restored(from, time)?;
     let served = Served::read(&mut bytes)?;
+    let neighbours = Neighbours::read(&mut bytes)?;
+    if !neighbours.fit(&sessions) {
+        return Err(CheckpointError::Malformed("the sessions of neighbours"));
+    }
     let nested = NestedPart::is_next(bytes).then(|| NestedPart::read(bytes)).transpose()?;
     let chain = match bytes.len() {
         _ if nested.is_some() => None,
@@ -655,7 +686,7 @@ fn read_system(mut bytes: &[u8]) -> Result<Read, CheckpointError> {
         Chain::BYTES => Some(Chain::read(bytes)?),
         _ => return Err(CheckpointError::Malformed("bytes after the sessions")),
     };
-    Ok(Read { seq, time, level, served, sessions, chain, nested })
+    Ok(Read { seq, time, level, served, sessions, chain, nested, neighbours })
 }
 
 fn replies_for(limits: &SessionLimits) -> BatchReplies {

@@ -107,6 +107,7 @@ mod hints;
 mod images;
 mod known;
 mod letters;
+mod neighbours;
 mod nested;
 mod objects;
 mod ordered;
@@ -138,6 +139,7 @@ pub use execution::{Execution, Final, Known, Ordered, Sequential};
 pub use executor::{Executor, ServiceRaise, system_begins_anew};
 pub use images::ImageParts;
 pub use letters::{Letter, LetterTooLong, Letters};
+pub use neighbours::{KnownNeighbour, Neighbours};
 pub use nested::{
     Answer, Answered, AnyJournaled, Arrival, Call, Chain, Deadlock, Failure, Journaled, JournaledService,
     NestedCounts, NestedReport, NestedRequest, NestedRules, Refusal, Schedule, ServiceId, Ticket,

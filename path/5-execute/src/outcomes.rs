@@ -35,6 +35,7 @@ pub struct Outcomes {
     arena: Vec<u8>,
     events: Option<Events>,
     nested: Vec<NestedRequest>,
+    begun: Vec<(SessionId, RequestNumber)>,
 }
 
 /// A larger arena is freed once it is no longer needed.
@@ -75,6 +76,13 @@ impl Outcomes {
     pub fn nested(&self) -> &[NestedRequest] {
         &self.nested
     }
+    /// The requests that came under way in the batch, where commands may ask other services. Those that ended in it have outcomes, too.
+    pub fn begun(&self) -> &[(SessionId, RequestNumber)] {
+        &self.begun
+    }
+    pub(crate) fn begins(&mut self, session: SessionId, number: RequestNumber) {
+        self.begun.push((session, number));
+    }
     pub(crate) fn set_nested(&mut self, nested: Vec<NestedRequest>) {
         self.nested = nested;
     }
@@ -87,13 +95,14 @@ impl Outcomes {
 
     /// Outcomes without events, whose bodies follow each other in the arena.
     pub(crate) fn from_parts(seq: Seq, list: Vec<Outcome>, arena: Vec<u8>) -> Self {
-        Self { seq, list, arena, events: None, nested: Vec::new() }
+        Self { seq, list, arena, ..Self::default() }
     }
 
     pub(crate) fn begin(&mut self, seq: Seq) {
         (self.seq, self.events) = (seq, None);
         self.list.clear();
         self.nested.clear();
+        self.begun.clear();
         self.arena.clear();
         self.arena.shrink_to(ARENA_KEPT);
     }

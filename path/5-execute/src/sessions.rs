@@ -7,7 +7,8 @@
 //!   must not get replies to requests from before the restart. A late copy of an opening then costs an unused session, until it expires.
 //! - A new session gets the lowest vacant cell, and that cell's next generation. The number of sessions is limited, in total and for each
 //!   client.
-//! - A session ends when its client closes it, or when it executed nothing for [`SessionLimits::ttl`] of agreed time.
+//! - A session ends when its client closes it, or when it executed nothing for [`SessionLimits::ttl`] of agreed time. Those of neighbours
+//!   ([`crate::Neighbours`]) end with these.
 //! - Request `last + 1` runs. A request with a lower number is answered with the reply that was kept for it; one with a higher number is
 //!   answered with the number that is expected.
 //! - Where commands ask other services, a request that is taken may end later. Until then the session takes the numbers behind it, one after the
@@ -202,9 +203,13 @@ impl SessionTable {
     pub fn client(&self, id: SessionId) -> Option<ClientId> {
         self.session(id).map(|session| session.client)
     }
-    /// The last number that this session executed, while it lives.
+    /// The last number that this session took, while it lives: executed, or under way.
     pub fn last_number(&self, id: SessionId) -> Option<RequestNumber> {
-        self.session(id).map(|session| RequestNumber::new(session.last))
+        self.session(id).map(|session| RequestNumber::new(session.last + session.under_way))
+    }
+    /// How many requests of a session are under way.
+    pub(crate) fn under_way(&self, id: SessionId) -> u64 {
+        self.session(id).map_or(0, |session| session.under_way)
     }
 
     /// The key for the signatures of its requests, while it lives and if they are signed.
@@ -326,7 +331,9 @@ impl SessionTable {
             self.openings.insert((session.client, session.nonce), id.index);
         }
         *self.per_client.entry(session.client).or_insert(0) += 1;
-        self.expiry.push(Reverse((session.last_active.plus(self.limits.ttl), id)));
+        if !session.client.is_reserved() {
+            self.expiry.push(Reverse((session.last_active.plus(self.limits.ttl), id)));
+        }
         self.live += 1;
         self.changes += 1;
         self.kept_bytes += session.replies.byte_len();
@@ -472,7 +479,8 @@ impl SessionTable {
             return if later { Lookup::Ended } else { Lookup::UnknownSession };
         };
         if number.number() > session.last {
-            return Lookup::Fresh;
+            let taken = number.number() <= session.last + session.under_way;
+            return if taken { Lookup::UnderWay } else { Lookup::Fresh };
         }
         match session.kept(number.number()) {
             Some((status, body)) => Lookup::Done { status, body },
@@ -497,12 +505,13 @@ impl SessionTable {
 
     /// Panics with the name of an invariant that does not hold; checks the whole table.
     pub fn invariants(&self) {
-        let (mut live, mut kept_bytes, mut unused) = (0, 0, 0);
+        let (mut live, mut kept_bytes, mut unused, mut expiring) = (0, 0, 0, 0);
         let mut per_client = BTreeMap::new();
         for cell in &self.cells {
             let Some(session) = &cell.session else { continue };
             session.check();
             live += 1;
+            expiring += u32::from(!session.client.is_reserved());
             kept_bytes += session.replies.byte_len();
             unused += usize::from(session.last == 0);
             *per_client.entry(session.client).or_insert(0) += 1;
@@ -522,7 +531,7 @@ impl SessionTable {
                 );
             }
         }
-        assert_eq!(queued, self.live, "INV-SESSION-5: every session is queued once");
+        assert_eq!(queued, expiring, "INV-SESSION-5: every session that expires is queued once");
         assert!(self.expiry.len() <= 2 * self.live as usize + 64, "INV-SESSION-5: the queue is bounded");
         assert_eq!(kept_bytes, self.kept_bytes, "INV-SESSION-6: kept bytes are counted");
     }

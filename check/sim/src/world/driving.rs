@@ -429,6 +429,8 @@ impl World {
             Effect::Link { .. }
             | Effect::Status { .. }
             | Effect::Lanes { .. }
+            // No neighbour is known here.
+            | Effect::DialService { .. }
             | Effect::Audit { .. }
             | Effect::Address { .. } => {}
             Effect::Event(event) => {

@@ -7,7 +7,7 @@ use crate::replica::{CLUSTER, Join, incarnation};
 use bytes::Bytes;
 use quorate_auth::{KeyedClient, StatementSigner, administration_statement};
 use quorate_node::Node;
-use quorate_types::{Digest, MembershipId, ReplicaId, Seq};
+use quorate_types::{ClusterId, Digest, MembershipId, ReplicaId, Seq};
 use quorate_wire::{
     AdminCommand, Administrators, FRAME_HEADER, FaultsRequest, FrameKind, MemberRequest, MemberRole,
     Membership, OutFrame, RequestSigner, SignedCommand, StateMessage, instances_request, upgrade_request,
@@ -187,8 +187,17 @@ pub(crate) fn administrators(seed: u64) -> Administrators {
 
 /// A command that two administrators signed.
 fn signed(seed: u64, number: u64, command: AdminCommand) -> SignedCommand {
+    signed_for(CLUSTER, seed, (number, command))
+}
+
+/// The same, for another cluster.
+pub(crate) fn signed_for(
+    cluster: ClusterId,
+    seed: u64,
+    (number, command): (u64, AdminCommand),
+) -> SignedCommand {
     let mut signed = SignedCommand::new(number, command);
-    let statement = administration_statement(CLUSTER, &signed);
+    let statement = administration_statement(cluster, &signed);
     for key in &keys(seed)[..2] {
         signed.add(key.key(), key.sign_statement(&statement)).expect("two");
     }

@@ -15,6 +15,7 @@ mod hybrid;
 mod jumps;
 mod late;
 mod liars;
+mod nested;
 mod ordered;
 mod pair;
 mod ring;

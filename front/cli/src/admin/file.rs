@@ -78,6 +78,9 @@ impl CommandFile {
             AdminCommand::RaiseService(level) => {
                 let _ = writeln!(text, "  the service is at version {level} from then on");
             }
+            AdminCommand::Neighbour(command) => {
+                let _ = writeln!(text, "  {command}");
+            }
             AdminCommand::Era(era) => {
                 let (number, model) = (era.number, era.faults.model);
                 let _ = writeln!(

@@ -30,12 +30,12 @@ use quorate_execute::{
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Place, Proposer, RecordIndex, Refused};
 use quorate_reply::{LetterLimits, LetterRoutes, ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
-    AgreedTime, ClientId, ConnId, Halt, InstanceId, RecordId, ReplicaId, Seq, SessionId, Slot, Span, Time,
-    Trust, View,
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, RecordId, ReplicaId, RequestNumber, Seq, SessionId, Slot,
+    Span, Time, Trust, View,
 };
 use quorate_wire::{
-    AnswerMode, Batch, FrameKind, Listen, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
-    write_position,
+    AnswerMode, Batch, FrameKind, Listen, NeighbourCommand, OutFrame, RequestHeader, RequestKind, Requests,
+    read_opening, write_position,
 };
 use std::collections::VecDeque;
 use time::Timing;
@@ -317,6 +317,11 @@ impl Engine {
             return Some(now);
         }
         self.execution.deadline()
+    }
+
+    /// The requests that came under way in the batch that became final last.
+    pub(crate) fn begun(&self) -> &[(SessionId, RequestNumber)] {
+        self.outcomes.begun()
     }
 
     /// The outcomes of the requests in the batch that became final last.
@@ -608,6 +613,11 @@ impl Engine {
     /// Whether the level of the service can be raised.
     pub(crate) fn raises_service(&self) -> bool {
         self.execution.raises_service()
+    }
+
+    /// Another service is a neighbour from this position in the order on, or none any more.
+    pub(crate) fn neighbour(&mut self, command: NeighbourCommand) {
+        self.execution.deliver(Ordered::Neighbour(command));
     }
 
     /// A change of the membership is complete: the service hears of it at this position in the order.

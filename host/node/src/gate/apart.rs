@@ -7,6 +7,7 @@
 use super::{Arrived, Change, Gate, In, Lives, Peers, Proofs};
 use crate::config::NodeConfig;
 use crate::effects::Effects;
+use crate::neighbours::Neighbours;
 use quorate_admit::Members;
 use quorate_log::Record;
 use quorate_types::{ConnId, RecordId, ReplicaId, Time};
@@ -212,6 +213,8 @@ impl Gate {
             access: self.access.clone(),
             rejected: self.rejected,
             proofs: Proofs::default(),
+            // What their members say goes to the main lane.
+            neighbours: Neighbours::default(),
             lane: None,
         };
         self.lane = Some(Box::new(GateLane::new(gate, config, notice, durable)));

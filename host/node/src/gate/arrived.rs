@@ -10,9 +10,9 @@ use quorate_order::{OrderConfig, OrderMessage};
 use quorate_types::{ClientId, Digest, InstanceId, MembershipId, ReplicaId, Room, Seq};
 use quorate_wire::{
     Chain, ClientMessage, EarlyTokens, EraNotice, FaultsRequest, Frame, FrameKind, Hello, LevelOf,
-    MemberRequest, Memberships, Memos, MemosWanted, Role, Sight, SignedCommand, StateMessage, Tokens,
-    Verified, read_attest_request, read_caught_up, read_chain_request, read_fill, read_instances_request,
-    read_lanes_request, read_room, read_upgrade_request,
+    MemberRequest, Memberships, Memos, MemosWanted, NeighbourCommand, Role, Sight, SignedCommand,
+    StateMessage, Tokens, Verified, read_attest_request, read_caught_up, read_chain_request, read_fill,
+    read_forwarded, read_instances_request, read_lanes_request, read_room, read_upgrade_request,
 };
 
 /// A message, by the kind of its sender.
@@ -87,6 +87,8 @@ pub(crate) enum Wish {
     Instances(u16),
     /// Of the faults that are survived: the era is to end.
     Faults(FaultsRequest),
+    /// Of the services that this one asks, and those that ask it.
+    Neighbour(NeighbourCommand),
 }
 
 /// A request of an operator.
@@ -184,11 +186,7 @@ impl Says {
                 }
                 return Ok(Self::Fill(Place { slot, instance }));
             }
-            FrameKind::Requests => match ClientMessage::decode(frame) {
-                Ok(ClientMessage::Requests(requests)) => return Ok(Self::Requests(requests)),
-                Ok(_) => return Err("a member sends requests of clients".into()),
-                Err(why) => Err(why),
-            },
+            FrameKind::Requests => read_forwarded(frame.payload).map(Self::Requests),
             kind => return Err(format!("a member sends {kind:?}")),
         };
         says.map_err(|why| why.to_string())
@@ -219,6 +217,9 @@ impl Asks {
             }
             FrameKind::FaultsRequest => {
                 FaultsRequest::decode(frame.payload).map(Wish::Faults).map(Self::Reconfigure)
+            }
+            FrameKind::NeighbourRequest => {
+                NeighbourCommand::decode(frame.payload).map(Wish::Neighbour).map(Self::Reconfigure)
             }
             FrameKind::ChainRequest => read_chain_request(frame.payload).map(Self::Chain),
             FrameKind::LanesRequest => read_lanes_request(frame.payload).map(Self::Lanes),
@@ -254,6 +255,7 @@ impl Asks {
             Self::Reconfigure(Wish::Faults(request)) => {
                 format!("end the era, for {} faults", request.faults.model)
             }
+            Self::Reconfigure(Wish::Neighbour(command)) => command.to_string(),
             Self::Lanes(wish) if wish.is_empty() => "place instances on lanes by itself".into(),
             Self::Lanes(wish) => {
                 let each = wish.iter().map(|(id, lane)| format!("instance {} on lane {lane}", id.number()));

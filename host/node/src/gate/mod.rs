@@ -29,6 +29,7 @@ pub use seats::{ConnClass, SeatLimits};
 
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
+use crate::neighbours::Neighbours;
 use apart::Told;
 use peers::Us;
 use quorate_admit::Members;
@@ -100,6 +101,8 @@ pub(crate) struct Gate {
     rejected: u64,
     /// What members signed that no honest one signs.
     proofs: Proofs,
+    /// The members of other services.
+    pub(crate) neighbours: Neighbours,
     /// The lane of the connections, if they have one of their own; then this gate shows them as the lane did last.
     lane: Option<Box<GateLane>>,
 }
@@ -114,6 +117,7 @@ impl Gate {
             access: Access::default(),
             rejected: 0,
             proofs: Proofs::new(config),
+            neighbours: Neighbours::default(),
             lane: None,
         }
     }

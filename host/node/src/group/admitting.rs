@@ -131,6 +131,7 @@ fn executed(executor: &Executor, session: SessionId, number: RequestNumber) -> E
         Lookup::Ended => Executed::Ended,
         Lookup::Fresh => Executed::Not(executor.last_number(session).unwrap_or_default()),
         Lookup::Done { status, body } => Executed::Done(status, body),
+        Lookup::UnderWay => Executed::UnderWay,
         Lookup::Forgotten => Executed::Forgotten,
     }
 }

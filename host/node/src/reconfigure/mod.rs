@@ -16,6 +16,7 @@ mod caught_up;
 mod chain;
 mod eras;
 mod levels;
+mod neighbours;
 mod planning;
 mod service;
 mod signed;
@@ -45,8 +46,8 @@ use quorate_merge::RecordIndex;
 use quorate_order::{Feature, Input as OrderInput, OrderConfig};
 use quorate_types::{ConnId, InstanceId, MembershipId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{
-    Era, FrameKind, LevelOf, Member, MemberRole, Membership, Memberships, OutFrame, SignedCommand,
-    SystemCommand, caught_up_frame,
+    Era, FrameKind, LevelOf, Member, MemberRole, Membership, Memberships, NeighbourCommand, OutFrame,
+    SignedCommand, SystemCommand, caught_up_frame,
 };
 use signed::Waiting;
 use standing::Standing;
@@ -105,6 +106,8 @@ pub(crate) enum Out {
     Level(u32),
     /// The service takes this level, behind the batch that was delivered last.
     Service(u32),
+    /// Tell execution that another service is a neighbour, or none any more.
+    Neighbour(NeighbourCommand),
     /// Order a border.
     OrderBorder,
     /// End this era here; that one follows.
@@ -352,12 +355,14 @@ impl Reconfigure {
             | SystemCommand::Instances(_)
             | SystemCommand::Change(_)
             | SystemCommand::Era(_)
+            | SystemCommand::Neighbour(_)
                 if unsigned =>
             {
                 out.push(say("a command to the engine was refused: no administrator signed it".into()));
             }
             SystemCommand::Raise(level) => self.raised(look, level, out),
             SystemCommand::RaiseService(level) => self.service_raised(look, level, out),
+            SystemCommand::Neighbour(command) => Self::neighbour_ordered(command, out),
             SystemCommand::Era(era) => {
                 if let Err(why) = self.end_era(look, era, out) {
                     out.push(say(format!("the end of the era was refused: {why}")));
@@ -533,6 +538,7 @@ impl Reconfigure {
                 (FrameKind::UpgradeReply, self.raise_service(look, level, out))
             }
             Wish::Instances(count) => (FrameKind::InstancesReply, self.resize(look, count, out)),
+            Wish::Neighbour(command) => (FrameKind::NeighbourReply, self.neighbour(look, command, out)),
             Wish::Faults(request) => (FrameKind::FaultsReply, self.faults(look, &request, out)),
         }
     }

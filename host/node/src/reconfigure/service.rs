@@ -2,7 +2,7 @@
 //! have the version. It rises where the command is executed, not where it is delivered, since the service makes its state that of the newer
 //! version there, and may fail.
 //!
-//! INV-LEVEL-2, path/5-execute/src/executor/served.rs. Tests: service/tests.rs, ../node/tests/served.rs, host/quorate/tests/all/evolution.rs.
+//! INV-LEVEL-2, path/5-execute/src/executor/served.rs. Tests: path/5-execute/tests/all/served.rs, host/quorate/tests/all/evolution.rs.
 
 use super::planning::Plan;
 use super::{Look, Out, Reconfigure, say};
@@ -10,7 +10,7 @@ use crate::config::ServiceConfig;
 use crate::effects::Event;
 use crate::status::{MemberVersion, ServiceStatus};
 use quorate_execute::ServiceRaise;
-use quorate_types::{ReplicaId, planted};
+use quorate_types::ReplicaId;
 use quorate_wire::{SERVICE_LEVELS, SystemCommand};
 
 impl Reconfigure {
@@ -86,7 +86,7 @@ impl Plan<'_> {
             let rest = if all > now { "there is no way back" } else { "all programs have no later one" };
             return Err(format!("the service is at version {now} already, and {rest}"));
         }
-        if level <= all || planted("service-raised-without-all") {
+        if level <= all {
             return Ok(());
         }
         let lacking = |member: &ReplicaId| self.service_version_of(*member).is_some_and(|has| has < level);
@@ -107,10 +107,7 @@ impl Plan<'_> {
                     "{member} is not connected, so nobody knows what its program can do: bring it back, or remove it, first"
                 )
             };
-            match self.service_version_of(member) {
-                None if planted("service-raised-without-all") => Ok(all),
-                version => Ok(all.min(version.ok_or_else(unknown)?)),
-            }
+            Ok(all.min(self.service_version_of(member).ok_or_else(unknown)?))
         })
     }
 

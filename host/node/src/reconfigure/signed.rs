@@ -177,6 +177,11 @@ impl Reconfigure {
                 self.roster.administration_mut().replace(administrators);
                 Ok(text)
             }
+            AdminCommand::Neighbour(command) => {
+                let done = command.to_string();
+                Self::neighbour_ordered(command, out);
+                Ok(done)
+            }
             AdminCommand::Era(era) => {
                 let number = era.number;
                 self.end_era(look, era, out)?;
@@ -269,6 +274,7 @@ impl Plan<'_> {
             AdminCommand::Administrators(administrators) => {
                 are_keys(administrators.keys().iter().map(|key| *key.bytes()), checks)
             }
+            AdminCommand::Neighbour(command) => self.may_neighbour(command),
             AdminCommand::Era(era) => {
                 are_keys(era.members.members().iter().filter_map(|member| member.key), checks)?;
                 self.may_begin_era(era)

@@ -349,6 +349,7 @@ impl World {
             ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
             ClientMessage::Listen(_) => panic!("it wants no letters"),
             ClientMessage::Chain(_) => panic!("it knows no keys"),
+            ClientMessage::Copies(_) | ClientMessage::Seen(_) => panic!("it is no service"),
         }
     }
 
@@ -445,7 +446,12 @@ impl World {
                 }
             }
             RequestKind::CloseSession => session.closed = true,
-            RequestKind::Empty | RequestKind::OpenSession | RequestKind::System | RequestKind::Query => {}
+            RequestKind::Empty
+            | RequestKind::OpenSession
+            | RequestKind::System
+            | RequestKind::Query
+            | RequestKind::Nested
+            | RequestKind::Answer => {}
         }
         let mut out = Vec::new();
         reply.write_to(&mut out);

@@ -235,6 +235,7 @@ impl Hand {
             ClientMessage::AnswerMode(mode) => self.modes[replica] = Some(mode),
             ClientMessage::Listen(sessions) => self.listens[replica].extend(sessions),
             ClientMessage::Chain(after) => self.wanted.push((replica, after.number())),
+            ClientMessage::Copies(_) | ClientMessage::Seen(_) => panic!("it is no service"),
             ClientMessage::Reads(payload) => {
                 let reads = ReadRequest::walk(&payload).map(|read| read.expect("well formed").read);
                 self.reads[replica].extend(reads);

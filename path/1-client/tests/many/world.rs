@@ -277,6 +277,7 @@ impl World {
                 }
                 ClientMessage::Keys(_) => continue,
                 ClientMessage::Chain(_) => panic!("it knows no keys"),
+                ClientMessage::Copies(_) | ClientMessage::Seen(_) => panic!("it is no service"),
                 ClientMessage::Reads(reads) => {
                     self.reads(conn, replica, &reads);
                     continue;

@@ -301,6 +301,7 @@ impl Vouched {
                 Lookup::Fresh => Owner::Open(client),
                 Lookup::UnknownSession => Owner::Claims(client),
                 Lookup::Ended => return say(ReplyStatus::SessionExpired, b""),
+                Lookup::UnderWay => return false,
                 Lookup::Forgotten => return say(ReplyStatus::ReplyForgotten, b""),
                 Lookup::Done { status, body } => {
                     let own = Some(body).filter(|_| status == ReplyStatus::Done);
@@ -324,6 +325,34 @@ impl Vouched {
         }
         // Its client need not wait until it is time to send it once more.
         say(ReplyStatus::Overloaded, b"not kept")
+    }
+
+    /// Enough members of another service say this to this replica, and it is what a client's own word is: it is kept until it is executed, and
+    /// given to its instance if this replica leads it. `client` owns the session.
+    pub fn gathered(
+        &mut self,
+        now: Time,
+        facts: &dyn Facts,
+        client: ClientId,
+        requests: &Bytes,
+        out: &mut Vec<Out>,
+    ) {
+        self.caring.heard(now);
+        self.look_at.get_or_insert(now.plus(LOOK_EVERY));
+        for (header, _, whole) in Requests::new(requests).flatten() {
+            let sessions = facts.sessions();
+            let is_fresh = matches!(sessions.lookup(header.session, header.number), Lookup::Fresh);
+            if !is_fresh || sessions.client(header.session) != Some(client) {
+                continue;
+            }
+            let bytes = requests.slice_ref(whole);
+            if self.heard.hear(now, Owner::Open(client), &header, bytes.clone()) {
+                self.say_held(now, facts, &header, whole);
+                self.admit_known(now, facts, &bytes, out);
+            } else {
+                self.held.iter_mut().flatten().for_each(|held| held.see(&header, whole));
+            }
+        }
     }
 
     /// A member forwards clients' requests.

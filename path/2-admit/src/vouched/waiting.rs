@@ -141,7 +141,7 @@ impl Vouched {
                 _ => match sessions.lookup(header.session, header.number) {
                     Lookup::UnknownSession => false,
                     // Whatever it says, it is not executed.
-                    Lookup::Ended | Lookup::Done { .. } | Lookup::Forgotten => true,
+                    Lookup::Ended | Lookup::Done { .. } | Lookup::UnderWay | Lookup::Forgotten => true,
                     Lookup::Fresh => {
                         self.heard_it(held, &header, body, whole)
                             || (by_signature

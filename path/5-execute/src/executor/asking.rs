@@ -4,11 +4,19 @@
 use super::{Executor, answer};
 use crate::checkpoint::CheckpointError;
 use crate::context::Context;
-use crate::nested::{Arrival, Chain, Ground, Nested, NestedCounts, NestedPart, NestedReport, NestedRequest};
+use crate::neighbours::Neighbours;
+use crate::nested::{
+    Answered, Arrival, Chain, Ground, Nested, NestedCounts, NestedPart, NestedReport, NestedRequest,
+    ServiceId,
+};
 use crate::outcomes::Outcomes;
 use crate::sessions::{Handling, SessionTable};
-use quorate_types::{AgreedTime, Seq, planted};
-use quorate_wire::{ReplyStatus, RequestHeader, RequestKind, RequestProof};
+use bytes::Bytes;
+use quorate_types::{AgreedTime, RequestNumber, Seq, planted};
+use quorate_wire::{
+    NeighbourCommand, Relation, ReplyStatus, RequestHeader, RequestKind, RequestProof, split_answer,
+    split_nested,
+};
 
 impl Executor {
     /// Does something with the requests under way, if commands may ask other services.
@@ -28,6 +36,79 @@ impl Executor {
             nested.begin(ctx, count);
             nested.due(due, ground);
         });
+    }
+
+    /// A request of a batch, where commands may ask other services. Gives the answer that it brings, if it is one and counts.
+    pub(super) fn take_up(
+        &mut self,
+        header: &RequestHeader,
+        body: &[u8],
+        ctx: Context,
+        out: &mut Outcomes,
+    ) -> Option<Arrival> {
+        if !self.is_for_session(header) {
+            out.push(header.session, header.number, |_| ReplyStatus::SessionExpired);
+            return None;
+        }
+        match header.kind {
+            RequestKind::Answer => {
+                let answered = self.answered(header, body)?;
+                // It takes its number as any request does, so it counts once.
+                self.run(header, body, &ctx, None, out).then_some(Arrival::Answer(answered))
+            }
+            RequestKind::Nested => {
+                let (chain, commands) = split_nested(body)?;
+                let chain = Chain::of(chain.map(ServiceId).collect());
+                let len = commands.len() as u32;
+                let header = RequestHeader { kind: RequestKind::Commands, len, ..*header };
+                self.accept(&header, commands, ctx, chain, out);
+                None
+            }
+            _ => {
+                self.accept(header, body, ctx, Chain::client(), out);
+                None
+            }
+        }
+    }
+
+    /// The answer in a request of a backend's session.
+    fn answered(&self, header: &RequestHeader, body: &[u8]) -> Option<Answered> {
+        let (known, session) = self.neighbours.of_session(header.session)?;
+        let number = RequestNumber::new(known.neighbour.position(session, header.number.number()));
+        let (status, body) = split_answer(body)?;
+        let body = Bytes::copy_from_slice(body);
+        Some(Answered { backend: ServiceId(known.neighbour.service), number, status, body })
+    }
+
+    /// Whether a request is of the kind that its session is for: nested requests are for callers, and answers for backends. A forgotten
+    /// neighbour has no more requests.
+    pub(super) fn is_for_session(&self, header: &RequestHeader) -> bool {
+        let owner = match header.kind {
+            RequestKind::Nested => Relation::Caller,
+            RequestKind::Answer => Relation::Backend,
+            // No client owns a session of a neighbour.
+            _ => return true,
+        };
+        let known = self.neighbours.of_session(header.session);
+        known.is_some_and(|(known, _)| known.neighbour.relation == owner && !known.leaves)
+    }
+
+    /// Another service becomes a neighbour, or is none any more, right behind the batch that says so.
+    ///
+    /// # Errors
+    /// The reason why nothing changes.
+    pub fn neighbour(&mut self, command: &NeighbourCommand) -> Result<(), String> {
+        self.neighbours.carry_out(command, &mut self.sessions, self.time)
+    }
+
+    /// The number of this service, if its commands may ask others.
+    pub fn service_id(&self) -> Option<ServiceId> {
+        self.nested.as_ref().map(|nested| nested.service_id())
+    }
+
+    /// The services that this one asks, and those that ask it.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
     }
 
     /// A request comes under way, unless its session does not take it.
@@ -57,6 +138,7 @@ impl Executor {
         };
         let Some(client) = client.or_else(|| self.sessions.client(id)) else { return };
         let place = (ctx.with_session(client, id), chain);
+        out.begins(id, number);
         self.with_nested(out, |nested, ground| nested.accept(header, body, place, ground));
     }
 

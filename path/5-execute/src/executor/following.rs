@@ -47,6 +47,7 @@ impl Executor {
         let Moment { time, due, .. } = moment;
         (self.seq, self.time) = (seq, time);
         self.sessions.expire(due);
+        self.neighbours.tidy(&mut self.sessions);
         let mut done = outcomes.list().iter();
         for (header, body, _) in batch.requests().flatten() {
             if header.kind != RequestKind::System
@@ -89,6 +90,9 @@ impl Executor {
         if header.kind == RequestKind::OpenSession {
             let (client, key) = read_opening(body);
             self.sessions.open(client, number.number(), key, self.time);
+            return;
+        }
+        if !self.is_for_session(header) {
             return;
         }
         let full = outcome.body.start as u64 > self.sessions.limits().reply_bytes_per_batch_max;

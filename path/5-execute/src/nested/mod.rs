@@ -381,6 +381,10 @@ impl Nested {
         }
     }
 
+    pub(crate) fn service_id(&self) -> ServiceId {
+        self.rules.service
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<AgreedTime> {
         self.outgoing.next_deadline()
     }

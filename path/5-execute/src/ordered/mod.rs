@@ -206,7 +206,7 @@ impl InOrder {
                 }
                 Final::Batch(seq)
             }
-            Ordered::Level(_) | Ordered::Service(_) | Ordered::Members(_) => {
+            Ordered::Level(_) | Ordered::Service(_) | Ordered::Members(_) | Ordered::Neighbour(_) => {
                 let before = (self.plan.len() > 0).then(|| self.executor.objects_now()).flatten();
                 self.version = None;
                 let done = self.executor.take_one(ordered, outcomes);

@@ -57,7 +57,7 @@ pub(super) fn plan(
         match header.kind {
             RequestKind::OpenSession => planner.opens = true,
             RequestKind::System => {}
-            RequestKind::CloseSession => return None,
+            RequestKind::CloseSession | RequestKind::Nested | RequestKind::Answer => return None,
             RequestKind::Empty | RequestKind::Commands | RequestKind::Query => {
                 let ctx = ctx.with_request(index as u32);
                 if planner.runs(&header)? && header.kind != RequestKind::Empty {

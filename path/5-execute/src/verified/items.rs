@@ -100,6 +100,7 @@ pub(super) fn follow(state: &mut Executor, ordered: &Ordered, ran: Option<&Ran>)
         }
         (Ordered::Pass(seq), _) => state.pass_over(*seq),
         (Ordered::Level(level), _) => state.read_at(*level),
+        (Ordered::Neighbour(command), _) => drop(state.neighbour(command)),
         _ => {}
     }
     if let Some(ran) = ran {
@@ -109,6 +110,6 @@ pub(super) fn follow(state: &mut Executor, ordered: &Ordered, ran: Option<&Ran>)
 
 /// Whether a batch has no commands and no queries.
 pub(super) fn is_quiet(batch: &Batch) -> bool {
-    let waits = |kind| matches!(kind, RequestKind::Commands | RequestKind::Query);
+    let waits = |kind| matches!(kind, RequestKind::Commands | RequestKind::Query | RequestKind::Nested);
     !batch.requests().flatten().any(|(header, ..)| waits(header.kind))
 }

@@ -9,14 +9,14 @@ use quorate_types::{
 use quorate_wire::{
     AdminCommand, AnswerMode, AttestAnswer, Attested, Batch, BatchHeader, Chain, ClientMessage, EarlyTokens,
     Era, EraFaults, EraNotice, FaultsRequest, Frame, FrameKind, Hello, LeaderNotice, LetterFrame, Link,
-    Listen, Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, OutFrame,
-    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage,
-    Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SentMemo,
-    SharedKey, Sight, SignedCommand, StateMessage, Tokens, Welcome, attest_request, caught_up_frame,
-    chain_request, evidence_frame, fill_frame, keys_frame, lanes_request, listen_frame, order_frame,
-    read_attest_request, read_caught_up, read_evidence, read_fill, read_instances_request,
-    read_lanes_request, read_order, read_reply_header, read_room, read_upgrade_request, room_frame,
-    write_opening, write_read_request, write_request,
+    Listen, Member, MemberRequest, MemberRole, Membership, Memberships, Memos, MemosWanted, NeighbourCommand,
+    OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy,
+    ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
+    SIGNATURE_BYTES, SentMemo, SharedKey, Sight, SignedCommand, StateMessage, Tokens, Welcome,
+    attest_request, caught_up_frame, chain_request, evidence_frame, fill_frame, keys_frame, lanes_request,
+    listen_frame, order_frame, read_attest_request, read_caught_up, read_evidence, read_fill,
+    read_instances_request, read_lanes_request, read_order, read_reply_header, read_room,
+    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(crate) fn request(number: u64, commands: &[&str]) -> Vec<u8> {
     out
 }
 
-fn request_of(kind: RequestKind, session: SessionId, number: u64, body: &[u8]) -> Vec<u8> {
+pub(crate) fn request_of(kind: RequestKind, session: SessionId, number: u64, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let header = RequestHeader {
         session,
@@ -147,6 +147,7 @@ pub(crate) fn batches() -> Vec<(&'static str, Batch)> {
         ("empty", batch(&[])),
         ("one_request", batch(&[request(7, &["put a 1"])])),
         ("all_kinds_of_requests", batch(&all_requests())),
+        ("between_services", batch(&crate::neighbours::ordered())),
         ("signed_requests", batch(&[signed_opening(), request(7, &["a"]), signed(&request(8, &["b", "c"]))])),
     ]
 }
@@ -520,6 +521,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     let mut list = Vec::new();
     handshakes(&mut list);
     eras(&mut list);
+    list.extend(crate::neighbours::samples());
     list.push(Sample {
         name: "order".into(),
         story: "What protocol 1 says in instance 1, with a batch.",
@@ -635,6 +637,8 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::Keys
         | FrameKind::AnswerMode
         | FrameKind::ChainRequest
+        | FrameKind::Copies
+        | FrameKind::Seen
         | FrameKind::Listen => client_lines(frame)?,
         FrameKind::Replies
         | FrameKind::ReadReplies
@@ -655,17 +659,14 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::EvidenceRequest
         | FrameKind::LanesReply
         | FrameKind::FaultsReply
+        | FrameKind::NeighbourReply
         | FrameKind::SignedReply => {
             vec![text(&frame.payload)]
         }
         FrameKind::Evidence => read_evidence(frame.payload)?.iter().map(|piece| text(piece)).collect(),
         FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
         FrameKind::AttestRequest | FrameKind::Attested => vec![attest_line(frame)?],
-        FrameKind::Sight => {
-            let sight = Sight::decode(&frame.payload)?;
-            let heard = (1..=256).filter(|instance| sight.has(InstanceId::new(*instance)));
-            vec![format!("{:?}", heard.collect::<Vec<_>>())]
-        }
+        FrameKind::Sight => vec![sight_line(&frame)?],
         FrameKind::Tokens | FrameKind::EarlyTokens => describe_tokens(frame)?,
         FrameKind::MemosWanted => vec![format!("{:?}", MemosWanted::decode(frame.payload)?)],
         FrameKind::Memos => {
@@ -684,8 +685,16 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::MemberRequest
         | FrameKind::Era
         | FrameKind::FaultsRequest
+        | FrameKind::NeighbourRequest
         | FrameKind::SignedCommand => change_lines(frame)?,
     })
+}
+
+/// The instances whose leaders a replica hears.
+fn sight_line(frame: &Frame) -> Result<String, Reject> {
+    let sight = Sight::decode(&frame.payload)?;
+    let heard = (1..=256).filter(|instance| sight.has(InstanceId::new(*instance)));
+    Ok(format!("{:?}", heard.collect::<Vec<_>>()))
 }
 
 /// Members, eras, and who asks for others.
@@ -695,6 +704,7 @@ fn change_lines(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
         FrameKind::Era => vec![format!("{:?}", EraNotice::decode(frame.payload)?)],
         FrameKind::FaultsRequest => vec![format!("{:?}", FaultsRequest::decode(frame.payload)?)],
+        FrameKind::NeighbourRequest => vec![format!("{:?}", NeighbourCommand::decode(frame.payload)?)],
         _ => {
             let (signed, reason) = SignedCommand::decode_with_reason(frame.payload)?;
             let reason = (!reason.is_empty()).then(|| format!("reason: {reason}"));
@@ -726,6 +736,10 @@ fn client_lines(frame: Frame) -> Result<Vec<String>, Reject> {
         ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
         ClientMessage::Chain(after) => vec![format!("after {after}")],
         ClientMessage::Listen(sessions) => sessions.iter().map(|listen| format!("{listen:?}")).collect(),
+        ClientMessage::Seen(next) => vec![format!("done before {next}")],
+        ClientMessage::Copies(list) => {
+            list.iter().map(|(position, message)| format!("{position} {}", text(message))).collect()
+        }
     })
 }
 

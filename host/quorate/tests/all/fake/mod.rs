@@ -173,6 +173,7 @@ impl State {
                 ClientMessage::Reads(payload) => self.reads(replica, &payload),
                 ClientMessage::Listen(_) => panic!("it wants no letters"),
                 ClientMessage::Chain(_) => panic!("it knows no keys"),
+                ClientMessage::Copies(_) | ClientMessage::Seen(_) => panic!("it is no service"),
                 ClientMessage::AnswerMode(wanted) => {
                     *mode = wanted;
                     vec![]

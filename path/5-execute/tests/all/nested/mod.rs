@@ -6,6 +6,7 @@ mod checkpoints;
 pub(crate) mod histories;
 mod limits;
 pub(crate) mod locks;
+mod neighbours;
 pub(crate) mod ring;
 mod service;
 pub(crate) mod sessions;
