@@ -43,7 +43,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     Create(create::Args),
-    Restore(restore::Args),
+    Restore(Box<restore::Args>),
     Verify(look::VerifyArgs),
     Show(look::ShowArgs),
     Prune(prune::Args),
@@ -52,7 +52,7 @@ enum Action {
 pub(crate) fn run(args: Args) -> Outcome {
     match args.action {
         Action::Create(args) => create::run(&args),
-        Action::Restore(args) => restore::run(args),
+        Action::Restore(args) => restore::run(*args),
         Action::Verify(args) => look::verify(&args),
         Action::Show(args) => look::show(&args),
         Action::Prune(args) => prune::run(&args),
