@@ -204,15 +204,16 @@ impl LocalCluster {
                 config.protocol = Protocol::MOD_SMART;
             }
         });
-        drop(first);
         make_keys(directory, &mut configs)?;
         let running = configs.iter().map(|_| None).collect();
         let service = Box::new(service);
         let (oracle, asks) = (MemoryOracle::default(), BTreeMap::new());
         let mut cluster = Self { configs, running, service, oracle, asks, temporary: None };
+        let mut first = Some(first);
         for id in 1..=replicas {
             let replica = ReplicaId::new(id);
-            cluster.restart_with(replica, options(replica))?;
+            let service = first.take().unwrap_or_else(|| (cluster.service)());
+            cluster.run(replica, options(replica), service)?;
         }
         Ok(cluster)
     }
@@ -300,8 +301,18 @@ impl LocalCluster {
     ///
     /// # Panics
     /// When there is no such replica.
-    pub fn restart_with(&mut self, replica: ReplicaId, mut options: Options) -> Result<(), StartError> {
+    pub fn restart_with(&mut self, replica: ReplicaId, options: Options) -> Result<(), StartError> {
         self.stop(replica);
+        let service = (self.service)();
+        self.run(replica, options, service)
+    }
+
+    fn run(
+        &mut self,
+        replica: ReplicaId,
+        mut options: Options,
+        service: Box<dyn Service>,
+    ) -> Result<(), StartError> {
         let asks = if options.oracle.is_some() { Asks::Given } else { Asks::Own };
         if *self.asks.entry(replica).or_insert(asks) != asks {
             return Err(StartError::OtherOracle);
@@ -311,7 +322,7 @@ impl LocalCluster {
         if !config.does_without_an_oracle() {
             options.oracle.get_or_insert_with(|| Box::new(self.oracle.clone()));
         }
-        let started = Replica::new(config, (self.service)()).with(options).start()?;
+        let started = Replica::new(config, service).with(options).start()?;
         self.running[at] = Some(started);
         Ok(())
     }

@@ -6,10 +6,12 @@ use quorate::{
 use quorate::{ReplySink, StartError, StateView, Store, Typed, TypedService};
 use quorate_runtime::ExecutorKind;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const REPLICAS: [ReplicaId; 3] = [ReplicaId::new(1), ReplicaId::new(2), ReplicaId::new(3)];
 
 #[derive(Default, Serialize, Deserialize)]
 struct Counter(i64);
@@ -45,6 +47,32 @@ fn stopped(cluster: &mut LocalCluster, replica: ReplicaId) -> Halt {
     cluster.stop(replica).expect("it stopped by itself")
 }
 
+/// Starts replicas again as they stop, until two of three have stopped at the command. The last one may never hear that it is decided.
+fn two_stop(cluster: &mut LocalCluster) {
+    let until = Instant::now() + PATIENCE;
+    let mut halted = BTreeSet::new();
+    while halted.len() < 2 {
+        assert!(Instant::now() < until, "only {halted:?} stopped");
+        std::thread::sleep(Duration::from_millis(20));
+        for replica in
+            REPLICAS.into_iter().filter(|replica| !cluster.is_running(*replica)).collect::<Vec<_>>()
+        {
+            let halt = cluster.stop(replica);
+            // The log has the command, so the same program stops again, at once or when it hears that it is decided.
+            let again = cluster.restart(replica).err();
+            let halt = match (halt, again) {
+                (_, Some(StartError::Halt(halt))) | (Some(halt), None) => halt,
+                other => panic!("{replica}: {other:?}"),
+            };
+            let Halt::ServicePanicked { request: Some(_), bytes, why, .. } = &halt else {
+                panic!("{replica}: {halt}")
+            };
+            assert!(*bytes > 0 && why == "an amount of -2", "{halt}");
+            halted.insert(replica);
+        }
+    }
+}
+
 #[test]
 fn a_newer_program_goes_on_at_the_command_that_stopped_the_one_before() {
     let mut cluster = LocalCluster::temporary(3, || Box::new(Typed(Counter::default()))).expect("it starts");
@@ -54,21 +82,9 @@ fn a_newer_program_goes_on_at_the_command_that_stopped_the_one_before() {
     std::thread::scope(|scope| {
         // It is answered once somebody can execute it.
         let waits = scope.spawn(|| counter.call(&-2));
-        for replica in [1, 2, 3].map(ReplicaId::new) {
-            let halt = stopped(&mut cluster, replica);
-            let Halt::ServicePanicked { request: Some(_), bytes, why, .. } = &halt else {
-                panic!("{replica}: {halt}")
-            };
-            assert!(*bytes > 0 && why == "an amount of -2", "{halt}");
-            // The log has it, so the same program stops again, at once or when it hears that it is decided.
-            match cluster.restart(replica) {
-                Ok(()) => {}
-                Err(StartError::Halt(again)) => assert_eq!(again, halt),
-                Err(other) => panic!("{other}"),
-            }
-        }
+        two_stop(&mut cluster);
         MENDED.store(true, Ordering::Relaxed);
-        for replica in [1, 2, 3].map(ReplicaId::new) {
+        for replica in REPLICAS {
             cluster.stop(replica);
             cluster.restart(replica).expect("the newer program starts");
         }
