@@ -6,13 +6,12 @@ use quorate_execute::Service;
 use quorate_order::Protocol;
 use quorate_runtime::{
     Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, MemoryOracle, Options,
-    Replica, Running, SigningConfig, SigningKey, StartError,
+    Replica, Running, SigningConfig, SigningKey, StartError, free_ports,
 };
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -331,16 +330,12 @@ impl LocalCluster {
 /// Makes the data directories and configurations of a new cluster on free ports of this machine.
 fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
     let io = |what| move |why| StartError::Io { what, why };
-    // Held until all are chosen, so that no port is chosen twice.
-    let ports: Vec<TcpListener> = (0..replicas)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect::<Result<_, _>>()
-        .map_err(io("choosing a port"))?;
+    let ports = free_ports(replicas).map_err(io("choosing ports"))?;
     let cluster = ClusterId::new(u128::from(random()) << 64 | u128::from(random()));
     let start_time_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let mut members = Vec::new();
-    for (id, port) in (1..=replicas).zip(&ports) {
-        let address = port.local_addr().map_err(io("choosing a port"))?.to_string();
+    for (id, port) in (1..=replicas).zip(ports) {
+        let address = format!("127.0.0.1:{port}");
         members.push(MemberConfig {
             replica: id,
             address,

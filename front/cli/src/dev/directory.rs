@@ -11,18 +11,13 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceChoice};
 use quorate_command::oracle::{OWN_REPLICAS, Own, make_own};
 use quorate_command::ordering::OrderChoice;
-use quorate_command::random;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
-use std::net::TcpListener;
-use std::ops::Range;
 use std::path::Path;
 
 pub(crate) const LOCK: &str = "dev.lock";
 const MADE_BY: &str = "quorate dev";
-/// Ports for replicas. They lie below those of outgoing connections, so that they are still free at the next start.
-const PORTS: Range<u16> = 20_000..32_000;
 
 /// The contents of the marker file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -288,22 +283,8 @@ fn ran_before(path: &Path, cluster: &Cluster) -> bool {
     cluster.members.iter().any(|(replica, _)| ran(replica.number()))
 }
 
-/// Ports that nobody listens on now.
+/// Ports that nobody listens on now, in a row.
 pub(crate) fn free_ports(count: u16) -> Outcome<Vec<u16>> {
-    const TRIES: usize = 1000;
-    // Held all together until the last one is found, so that no port is found twice.
-    let mut held = Vec::new();
-    let mut ports = Vec::new();
-    for _ in 0..TRIES {
-        if ports.len() == usize::from(count) {
-            return Ok(ports);
-        }
-        let offset = random::number()? % u64::from(PORTS.end - PORTS.start);
-        let port = PORTS.start + u16::try_from(offset).unwrap_or_default();
-        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
-            held.push(listener);
-            ports.push(port);
-        }
-    }
-    Err(Failure::new("no free ports were found on 127.0.0.1: name the first one to use with --port-base"))
+    quorate_runtime::free_ports(count)
+        .doing("find free ports on 127.0.0.1 (or name the first one to use with --port-base)")
 }

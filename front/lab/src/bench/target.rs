@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How long a cluster may take to elect a leader and answer.
 const START: Duration = Duration::from_secs(20);
+/// How often that is awaited: a busy machine needs longer, and between two tries a replica that has ended is found.
+const TRIES: u32 = 3;
 /// The most that a replica may lack while it counts as caught up, since others may use the cluster too.
 const LAG_BYTES_MAX: u64 = 1 << 20;
 
@@ -264,7 +266,7 @@ impl Target {
     /// Waits until the cluster answers and the leader replicates to every other replica: a figure for three replicas must
     /// not be one for two.
     fn wait(&mut self) -> Outcome<()> {
-        let until = Instant::now() + START;
+        let until = Instant::now() + START * TRIES;
         loop {
             self.check()?;
             let why = match self.client.open_session() {

@@ -15,7 +15,7 @@ use quorate_command::oracle::{OWN, OWN_REPLICAS, Own, make_own};
 use quorate_types::ReplicaId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -379,15 +379,11 @@ fn on_nets(nets: &Nets) -> Vec<(u16, String)> {
     (1..=REPLICAS).map(|replica| (replica, nets.address(replica, 0))).collect()
 }
 
-/// Ports that are free now, held together until all are found.
+/// Addresses of this machine whose ports are free now.
 pub(super) fn addresses(count: usize) -> Outcome<Vec<String>> {
-    let mut held = Vec::new();
-    for _ in 0..count {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("find a free port")?;
-        let address = listener.local_addr().doing("find a free port")?;
-        held.push((address.to_string(), listener));
-    }
-    Ok(held.into_iter().map(|(address, _)| address).collect())
+    let count = u16::try_from(count).unwrap_or(u16::MAX);
+    let ports = quorate_runtime::free_ports(count).doing("find free ports")?;
+    Ok(ports.iter().map(|port| format!("{}:{port}", Ipv4Addr::LOCALHOST)).collect())
 }
 
 /// Removes the directories of benchmarks that were killed.
