@@ -412,6 +412,13 @@ impl Client {
         self.carries.as_ref().is_some_and(Vec::is_empty) && !calls
     }
 
+    /// Ends the session, if it has one; whether it had.
+    pub fn close(&mut self, local: Time) -> bool {
+        let Some(session) = self.session.take() else { return false };
+        self.core.step(local, Input::Close { call: None, session, deadline: None }, &mut self.effects);
+        true
+    }
+
     /// Nothing is left to carry, and it has no keys to read in the end.
     pub fn release(&mut self) {
         (self.workload.operations, self.workload.keys) = (0, 0);

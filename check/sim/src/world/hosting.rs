@@ -116,6 +116,10 @@ fn carry(
     if !processes.does_something(who) {
         return;
     }
+    // A session that nobody needs would be kept alive for ever, and the log would never be at rest.
+    if guest.is_over() && client.close(processes.local(who, time)) {
+        processes.wake(who, time);
+    }
     let queries = guest.queries(carrier);
     let commands = if client.is_free() { guest.commands(carrier) } else { Vec::new() };
     if commands.is_empty() && queries.is_empty() {
