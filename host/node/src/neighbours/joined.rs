@@ -12,6 +12,10 @@ use quorate_wire::{ClientMessage, Frame};
 /// Looks at the final state, and tells the neighbours what follows from it. Twice in a turn: before proposals, for what was offered, and after
 /// them, for what a replica that is alone executed at once.
 pub(crate) fn step(node: &mut Node, now: Time, out: &mut Effects) {
+    // Most services have none, and this comes twice in each turn.
+    if node.gate.neighbours.has_none(node.engine.executor()) {
+        return;
+    }
     // Whoever diverged, or is in an era that is over, has nothing to say.
     if node.keeping.has_diverged() || node.eras.has_ended() {
         return;

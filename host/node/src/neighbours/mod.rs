@@ -107,12 +107,14 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
+    /// Whether there is nobody to speak with, and nobody to leave.
+    pub(crate) fn has_none(&self, executor: &Executor) -> bool {
+        executor.neighbours().is_empty() && self.lines.is_empty()
+    }
+
     /// Looks at the final state, and gives what follows: at the end of each turn, and when its deadline comes.
     pub(crate) fn step(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
         let (all, seq) = (look.executor.neighbours(), look.executor.seq());
-        if all.is_empty() && self.lines.is_empty() {
-            return;
-        }
         let before = self.seen.replace((seq, all.changes()));
         if before.is_none_or(|(_, changes)| changes != all.changes()) {
             self.meet(now, look, out);
@@ -182,6 +184,9 @@ impl Neighbours {
 
     /// When to step it, if nothing else happens.
     pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.lines.is_empty() {
+            return None;
+        }
         let of_line = |line: &Line| {
             let offers = line.offered.values().map(|at| at.plus(OFFER_AGAIN)).min();
             line.sender.deadline().into_iter().chain(offers).min()
