@@ -91,7 +91,7 @@ impl Name {
             digest = blake3::hash(digest.as_bytes());
         }
         let low = digest.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        ClientId::new(self.space() << CLIENT_BITS | low & ((1 << CLIENT_BITS) - 1))
+        ClientId::drawn(self.space() << CLIENT_BITS | low & ((1 << CLIENT_BITS) - 1))
     }
 
     /// FNV-1a, folded to the upper bits. It need not withstand malice, since the number shows for whom an id was made.

@@ -112,6 +112,12 @@ impl ClientId {
     pub const fn reserved(kind: u32, number: u32) -> Self {
         Self(Self::RESERVED | (kind as u64 & 0xffff) << 32 | number as u64)
     }
+    /// The id of a client whose number is chosen at random, or follows from a name. A number that no client has becomes another one: that
+    /// is one of 65536.
+    pub const fn drawn(number: u64) -> Self {
+        let id = Self(number);
+        if id.is_reserved() { Self(number & !(1 << 63)) } else { id }
+    }
     /// Whether no client may have this id.
     pub const fn is_reserved(self) -> bool {
         self.0 & Self::RESERVED == Self::RESERVED

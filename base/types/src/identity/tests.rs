@@ -71,6 +71,22 @@ fn clients_of_different_names_have_different_ids() {
     assert_ne!(a.client_id(ClientId::new(1)), a.client_id(ClientId::new(2)));
 }
 
+#[test]
+fn no_name_and_no_draw_leads_to_an_id_that_clients_do_not_have() {
+    let names = (0..2_000_000).filter_map(|number| Name::parse(&format!("client-{number}")));
+    let reserved = names.filter(|name| name.space() >> 8 == 0xffff).take(2).inspect(|name| {
+        let (one, other) = (name.client_id(ClientId::new(1)), name.client_id(ClientId::new(2)));
+        assert!(!one.is_reserved() && !other.is_reserved() && one != other);
+    });
+    assert_eq!(reserved.count(), 2, "of so many names some have such a space");
+    for number in [u64::MAX, 0xffff << 48, ClientId::reserved(3, 4).number()] {
+        assert!(ClientId::new(number).is_reserved() && !ClientId::drawn(number).is_reserved());
+    }
+    for number in [0, 1, 0xfffe << 48, u64::MAX >> 1] {
+        assert_eq!(ClientId::drawn(number).number(), number);
+    }
+}
+
 /// Two names that agree in all that the id alone shows of them, found in a second.
 #[test]
 fn names_that_agree_have_no_ids_in_common() {

@@ -79,7 +79,7 @@ impl Clone for ClientBuilder {
 
 impl Default for ClientBuilder {
     fn default() -> Self {
-        let (client, seed) = (ClientId::new(random()), random());
+        let (client, seed) = (ClientId::drawn(random()), random());
         Self {
             config: Config::new(client, seed),
             members: Vec::new(),
@@ -306,7 +306,7 @@ impl ClientBuilder {
         let config = |at| match (at, &tls) {
             (0, _) => self.config.clone(),
             (_, Some(_)) => Config { seed: random(), ..self.config.clone() },
-            (_, None) => Config { seed: random(), client: ClientId::new(random()), ..self.config.clone() },
+            (_, None) => Config { seed: random(), client: ClientId::drawn(random()), ..self.config.clone() },
         };
         let mut configs: Vec<Config> = (0..count).map(config).collect();
         configs.iter_mut().try_for_each(|config| self.authentication.prepare(config))?;
