@@ -2,12 +2,13 @@
 //!
 //! Write a [`TypedService`], when commands are ordinary Rust types, an [`ObjectService`], when the state is large, or a
 //! [`Service`] over bytes; run it on several machines as a [`Replica`], and call it through a [`Client`] or a
-//! [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one process, for a service's own tests.
+//! [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one process, for a service's own tests; [`twice`] finds what is not deterministic there.
 //!
 //! `examples/counter.rs` is a whole service with a test that stops its leader, `examples/tickets.rs` one in the object store.
 
 pub mod client;
 mod local;
+mod twice;
 
 pub use client::{BlockingClient, Client, Error, TlsFiles, TypedCallError};
 pub use local::{CheckError, LocalCluster};
@@ -26,6 +27,7 @@ pub use quorate_runtime::{
 pub use quorate_types::{
     AgreedTime, ClientId, ClusterId, Halt, Items, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
 };
+pub use twice::twice;
 
 /// The programs in README.md, compiled by the tests.
 #[cfg(doctest)]

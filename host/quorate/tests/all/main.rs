@@ -14,5 +14,6 @@ mod liars;
 mod long_commands;
 mod own_replies;
 mod panics;
+mod twice;
 mod typed;
 mod workers;
