@@ -8,8 +8,8 @@ use quorate_types::ItemsBuilder;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,26 +48,21 @@ const WRONG: [Source; 8] = [
     Source::Shared,
 ];
 
+/// The same for all instances, so that two looks at the clock differ for sure.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 static SHARED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Serialize, Deserialize)]
 struct Wrong {
     words: BTreeMap<u64, u64>,
     unordered: HashMap<u64, u64>,
-    #[serde(skip, default = "Instant::now")]
-    began: Instant,
     #[serde(skip)]
     place: Box<u64>,
 }
 
 impl Default for Wrong {
     fn default() -> Self {
-        Self {
-            words: BTreeMap::new(),
-            unordered: HashMap::new(),
-            began: Instant::now(),
-            place: Box::default(),
-        }
+        Self { words: BTreeMap::new(), unordered: HashMap::new(), place: Box::default() }
     }
 }
 
@@ -84,18 +79,20 @@ impl TypedService for Wrong {
             Source::Command => number,
             Source::OrderInReply => {
                 let map: HashMap<u64, u64> = (0..100).map(|number| (number, number)).collect();
-                map.into_values().next().unwrap_or_default()
+                map.into_values().fold(0, |order: u64, number| order.wrapping_mul(101).wrapping_add(number))
             }
             Source::OrderInState => {
                 self.unordered.extend((0..100).map(|number| (number, number)));
                 number
             }
-            Source::Clock => self.began.elapsed().as_nanos() as u64,
+            Source::Clock => BEGAN.elapsed().as_nanos() as u64,
             Source::TimeOfDay => of_now() as u64,
             Source::Address => std::ptr::from_ref(&*self.place).addr() as u64,
             Source::Thread => {
                 let started = std::thread::spawn(|| format!("{:?}", std::thread::current().id()));
-                started.join().map_or(0, |name| name.bytes().fold(0, |sum, byte| 31 * sum + u64::from(byte)))
+                started.join().map_or(0, |name| {
+                    name.bytes().fold(0, |sum, byte| u64::wrapping_add(sum << 5, u64::from(byte)))
+                })
             }
             Source::Random => Arc::as_ptr(&Arc::new(0)).addr() as u64 ^ of_now() as u64,
             Source::Shared => SHARED.fetch_add(1, Ordering::Relaxed),
@@ -105,7 +102,7 @@ impl TypedService for Wrong {
     }
 
     fn query(&self, source: Source, _: &Context) -> u64 {
-        if source == Source::Clock { self.began.elapsed().as_nanos() as u64 } else { self.words.len() as u64 }
+        if source == Source::Clock { BEGAN.elapsed().as_nanos() as u64 } else { self.words.len() as u64 }
     }
 }
 
