@@ -52,18 +52,12 @@ const WRONG: [Source; 8] = [
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 static SHARED: AtomicU64 = AtomicU64::new(0);
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Wrong {
     words: BTreeMap<u64, u64>,
     unordered: HashMap<u64, u64>,
     #[serde(skip)]
     place: Box<u64>,
-}
-
-impl Default for Wrong {
-    fn default() -> Self {
-        Self { words: BTreeMap::new(), unordered: HashMap::new(), place: Box::default() }
-    }
 }
 
 impl TypedService for Wrong {
