@@ -6,7 +6,7 @@
 
 use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, KeyUse, Letter, MembershipNow,
-    OwnReplies, ReplySink, Service, SessionEnd, Store,
+    OwnReplies, ReplySink, Service, SessionEnd, Store, read_all,
 };
 use quorate_types::{AgreedTime, Items};
 
@@ -255,14 +255,7 @@ impl Service for Twice {
     }
 
     fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
-        let mut image = Vec::new();
-        let mut piece = vec![0; 64 << 10];
-        loop {
-            match from.read(&mut piece)? {
-                0 => break,
-                len => image.extend_from_slice(&piece[..len]),
-            }
-        }
+        let image = read_all(from, usize::MAX)?;
         self.one.restore(&mut &image[..])?;
         self.other.restore(&mut &image[..])
     }

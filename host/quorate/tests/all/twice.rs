@@ -205,6 +205,11 @@ fn a_store_that_differs_is_seen_and_a_replaced_one_is_taken() {
         store.put(b"a", b"other");
         *service.store_mut().expect("it has a store") = store;
         service.restored();
+        let mut answer = Vec::new();
+        let ctx = Context::at(Seq::new(1), AgreedTime::default());
+        // Both have the one object; otherwise their answers differ.
+        service.query(b"", &ctx, &mut ReplySink::new(&mut answer, 100));
+        assert_eq!(answer, 1_u64.to_le_bytes());
         run(&mut *service, 2, &[b"c".to_vec(), b"long".to_vec()]);
         assert_eq!(service.store().map(Store::len), Some(2));
         let why = says(|| drop(run(&mut *service, 3, &[wrong.into()]))).expect("it differs");
