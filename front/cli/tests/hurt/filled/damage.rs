@@ -3,6 +3,7 @@
 use crate::rig::cluster::Cluster;
 use crate::rig::random::Random;
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -34,14 +35,18 @@ pub(crate) fn checkpoints(cluster: &Cluster, at: usize) -> Vec<Checkpoint> {
     found
 }
 
-/// Whether both footers are there and alike. A file of which nothing is of use stays until its time comes; and one that rotted before
-/// the replica knew it, just when it was written, is found only by the next scrub.
+/// Whether all that a file has twice is there twice and alike. A file of which nothing is of use stays until its time comes; and one that
+/// rotted before the replica knew it, just when it was written, is found only by the next scrub.
 pub(crate) fn is_sound(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let end = file.metadata().unwrap().len();
     let Some(at) = end.checked_sub(2 * FOOTER) else { return false };
     let footer = read(&file, at, FOOTER);
-    footer.starts_with(MAGIC) && footer == read(&file, at + FOOTER, FOOTER)
+    let footers = footer.starts_with(MAGIC) && footer == read(&file, at + FOOTER, FOOTER);
+    footers && {
+        let (at, len) = layout_in(&footer);
+        read(&file, at, len) == read(&file, at + len, len)
+    }
 }
 
 /// What rots.
@@ -87,7 +92,10 @@ impl Rot {
         if self == Self::Gone {
             return std::fs::remove_file(path).unwrap();
         }
-        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return, // a newer checkpoint replaced it just now
+            file => file.unwrap(),
+        };
         let len = file.metadata().unwrap().len();
         let layout = Layout::of(&file);
         let flip_in =
@@ -128,17 +136,24 @@ struct Layout {
 impl Layout {
     fn of(file: &File) -> Self {
         let end = file.metadata().unwrap().len();
-        let footer = read(file, end - FOOTER, FOOTER);
-        let number = |from: usize| u64::from_le_bytes(*footer[from..].first_chunk().unwrap());
-        let (at, len) = (number(LAYOUT_AT), number(LAYOUT_LEN));
+        let (at, len) = layout_in(&read(file, end - FOOTER, FOOTER));
         let layout = read(file, at, len);
         let manifest = u32::from_le_bytes(*layout.first_chunk().unwrap()) as usize;
         let places = layout[4 + manifest..].chunks_exact(8);
         let places = places.map(|place| u64::from_le_bytes(*place.first_chunk().unwrap()));
-        let record =
-            |at: u64| (at, 8 + u64::from(u32::from_le_bytes(*read(file, at, 4).first_chunk().unwrap())));
+        // The length in a record that rotted before reaches anywhere.
+        let record = |from: u64| {
+            let len = 8 + u64::from(u32::from_le_bytes(*read(file, from, 4).first_chunk().unwrap()));
+            (from, len.min(at - from))
+        };
         Self { at, len, records: places.filter(|at| *at != 0).map(record).collect() }
     }
+}
+
+/// Where the first copy of the layout is, and its length.
+fn layout_in(footer: &[u8]) -> (u64, u64) {
+    let number = |from: usize| u64::from_le_bytes(*footer[from..].first_chunk().unwrap());
+    (number(LAYOUT_AT), number(LAYOUT_LEN))
 }
 
 fn read(file: &File, at: u64, len: u64) -> Vec<u8> {
