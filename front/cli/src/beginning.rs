@@ -121,7 +121,8 @@ impl Beginning {
     pub(crate) fn next(&self, out: &Path, cluster: &Cluster) -> String {
         let (shown, mut text) = (out.display(), String::new());
         if self.is_local {
-            let _ = write!(text, "Run it:\n  quorate dev --dir {shown}");
+            let program = if self.plan.own_service.is_some() { " -- PROGRAM" } else { "" };
+            let _ = write!(text, "Run it:\n  quorate dev --dir {shown}{program}");
         } else {
             text.push_str(&init::starts(out, cluster, &self.plan));
             text.push_str("All of them are needed at first.");

@@ -193,8 +193,8 @@ pub(crate) fn starts(dir: &Path, cluster: &Cluster, plan: &Plan) -> String {
     let mut text = match &plan.own_service {
         None => "Copy each directory to the machine of its replica and start it there:\n".to_owned(),
         Some(own) => format!(
-            "Copy each directory to the machine of its replica, and start your program there, which runs the service {own} with\n\
-             quorate::Replica::new(quorate::Config::read(FILE)?, service).start()?, where FILE is\n"
+            "Copy each directory to the machine of its replica, and start your program there, whose main is\n\
+             quorate::run(service) with the service {own}, as PROGRAM FILE, where FILE is\n"
         ),
     };
     let command = if plan.own_service.is_some() { "" } else { "quorate serve --config " };

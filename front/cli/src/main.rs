@@ -24,9 +24,9 @@ mod init;
 mod instances;
 mod kv;
 mod lanes;
-mod log;
 mod man;
 mod member;
+mod new;
 mod problems;
 mod restart;
 mod scrub;
@@ -75,6 +75,7 @@ enum Command {
     Demo(demo::Args),
     Admin(admin::Args),
     Dev(dev::Args),
+    New(new::Args),
     Init(init::Args),
     Cert(cert::Args),
     Serve(serve::Args),
@@ -123,6 +124,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Admin(args) => admin::run(args),
         Command::Dev(args) => dev::run(args),
+        Command::New(args) => new::run(&args),
         Command::Init(args) => init::run(args),
         Command::Cert(args) => cert::run(args),
         Command::Serve(args) => serve::run(args),

@@ -1,19 +1,19 @@
 //! `quorate serve`: runs one replica until it is told to stop.
 
 use crate::fronts::{Fronts, Ways};
-use crate::log::{Levels, LogFormat};
 use crate::services;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use quorate::program::log::{Levels, LogFormat};
+use quorate::program::signals::Signals;
+use quorate::program::{Supervised, begin_anew, die_with_parent};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::parent::die_with_parent;
 use quorate_command::print;
-use quorate_lab::{hurt, lies, slow};
-use quorate_runtime::{MonotonicClock, Options, Reloader, Replica, StartError, Stopper};
+use quorate_lab::lies;
+use quorate_runtime::{Options, Replica, StartError};
 use quorate_types::Halt;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, channel};
 
 /// Run one replica until it is stopped.
 ///
@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// The configuration of the replica; docs/configuration.md explains every key
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// How the log is written to standard error
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    /// How the log is written to standard error: lines for people, or one JSON document a line, for programs
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = log_format())]
     log_format: LogFormat,
     /// Append a line to this file for each completed sync of the log, to check durability from outside
     #[arg(long, value_name = "FILE")]
@@ -54,6 +54,14 @@ pub(crate) struct Args {
     /// End when the process that started this one ends; PID names that process, in case it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     die_with_parent: Option<u32>,
+}
+
+/// What is done first.
+const BIND: &str = "end with the process that started this one";
+
+/// Reads the name of a format.
+fn log_format() -> impl TypedValueParser<Value = LogFormat> {
+    PossibleValuesParser::new(LogFormat::NAMES).try_map(|name| name.parse::<LogFormat>())
 }
 
 /// Settings of the allocator, unless the environment sets them.
@@ -85,11 +93,11 @@ fn set_allocator() {
 pub(crate) fn run(args: Args) -> Outcome {
     set_allocator();
     if let Some(parent) = args.die_with_parent {
-        die_with_parent(parent)?;
+        die_with_parent(parent).doing(BIND)?;
     }
-    let levels = Levels::start(args.log_format)?;
+    let levels = Levels::start(args.log_format).map_err(Failure::usage)?;
     // Before anything else: a signal that comes while the log is read back must not be lost.
-    let signals = wanted_signals()?;
+    let signals = Signals::notice().doing("take notice of signals")?;
     let config = services::read_config(&args.config)?;
     let place = args.config.parent().unwrap_or(Path::new(""));
     let fronts = Fronts::read(&config, place).map_err(|why| Failure::usage(why.to_string()))?;
@@ -101,17 +109,13 @@ pub(crate) fn run(args: Args) -> Outcome {
     let oracle = config.oracle.as_ref().map(quorate_oracle::of).transpose();
     let oracle = oracle.map_err(|why| Failure::usage(format!("oracle: {why}")))?;
     let lies = args.lies.map(|file| lies::told(&config, file)).transpose()?;
-    let hurt = args.hurt.map(hurt::told).transpose()?;
+    let supervised = Supervised { parent: None, slow: args.slow, hurt: args.hurt };
     let options = Options {
         sync_trace: args.sync_trace,
         feature_level_max: args.max_feature_level,
         mouth: lies.clone().map(|told| lies::mouth(&config, told)),
-        lateness: args.slow.map(slow::told).transpose()?,
         oracle: oracle.flatten(),
-        clock: hurt.as_ref().map(|hurt| hurt.jumps.clone().over(MonotonicClock::new())),
-        partition: hurt.as_ref().map(|hurt| hurt.partition.clone()),
-        quota: hurt.map(|hurt| hurt.quota),
-        ..Options::default()
+        ..supervised.options().doing("start a thread")?
     };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {
         StartError::Config(_) => Failure::usage(why.to_string()),
@@ -127,64 +131,14 @@ pub(crate) fn run(args: Args) -> Outcome {
         running.address(),
         std::process::id()
     ))?;
-    obey_signals(signals, running.stopper(), running.reloader(), levels)?;
+    signals.obey(running.stopper(), running.reloader(), levels).doing("start a thread")?;
     let ended = running.join();
     drop(fronts);
     if let Err(Halt::EraBegins { number }) = ended {
         tracing::info!("era {number} begins: this program starts itself again");
-        return Err(begin_anew());
+        return Err(Failure::new(format!("this program can not start itself again: {}", begin_anew())));
     }
     ended.map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// Starts the program again in this process, with the same arguments. Gives why that failed.
-fn begin_anew() -> Failure {
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(why) => return Failure::new(format!("this program does not find itself: {why}")),
-    };
-    let mut again = std::process::Command::new(program);
-    let mut arguments = std::env::args_os();
-    if let Some(own_name) = arguments.next() {
-        again.arg0(own_name);
-    }
-    Failure::new(format!("this program can not start itself again: {}", again.args(arguments).exec()))
-}
-
-/// Handles signals: SIGHUP reads certificates, SIGUSR1 logs more, SIGUSR2 logs as at the start; the first other signal stops the replica.
-fn obey_signals(
-    signals: Receiver<i32>,
-    stopper: Stopper,
-    reloader: Reloader,
-    mut levels: Levels,
-) -> Outcome<()> {
-    let wait = move || {
-        while let Ok(signal) = signals.recv() {
-            match signal {
-                SIGHUP => reloader.reload(),
-                SIGUSR1 => levels.raise(),
-                SIGUSR2 => levels.restore(),
-                _ => return stopper.stop(),
-            }
-        }
-    };
-    std::thread::Builder::new().name("stop".into()).spawn(wait).map(drop).doing("start a thread")
-}
-
-fn wanted_signals() -> Outcome<Receiver<i32>> {
-    let (sender, receiver) = channel();
-    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
-    let mut signals = signal_hook::iterator::Signals::new(wanted).doing("take notice of signals")?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for signal in signals.forever() {
-                // Nobody listens any more once the replica is stopping: a second Ctrl-C changes nothing.
-                let _ = sender.send(signal);
-            }
-        })
-        .doing("start a thread")?;
-    Ok(receiver)
 }

@@ -16,7 +16,6 @@ pub mod machine;
 pub mod nameless;
 pub mod oracle;
 pub mod ordering;
-pub mod parent;
 pub mod print;
 pub mod progress;
 pub mod random;

@@ -4,8 +4,8 @@
 //! node: it executes, writes its log and answers operators correctly. Its messages to members and clients pass through a trick. The front
 //! answers clients of etcd, and is told to lie as well. Tests: front/cli/tests/all/lies.rs.
 
-use crate::word;
 use clap::ValueEnum;
+use quorate::program::word;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_runtime::{Config, Listener, Mouth, Saying};
 use quorate_sim::liars::{self, Liar, Scene, Trick};
@@ -94,7 +94,7 @@ impl How {
     /// # Errors
     /// When the system refuses.
     pub fn tell(self, file: &Path) -> Outcome<()> {
-        word::write(file, &self.name())
+        word::write(file, &self.name()).map_err(|why| Failure::new(why.to_string()))
     }
 }
 

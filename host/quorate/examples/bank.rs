@@ -2,11 +2,10 @@
 //!
 //! `bank FILE` runs a replica, where FILE is its configuration: `quorate init --service bank` makes one for each.
 
-use quorate::{Config, Context, Replica, Typed, TypedService};
+use quorate::{Context, Typed, TypedService};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::path::Path;
+use std::process::ExitCode;
 
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Bank {
@@ -35,12 +34,6 @@ impl TypedService for Bank {
     }
 }
 
-/// Runs a replica until it ends.
-pub(crate) fn run(config: &Path) -> Result<(), Box<dyn Error>> {
-    let running = Replica::new(Config::read(config)?, Box::new(Typed(Bank::default()))).start()?;
-    Ok(running.join()?)
-}
-
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    run(Path::new(&std::env::args().nth(1).ok_or("which configuration?")?))
+pub(crate) fn main() -> ExitCode {
+    quorate::run(Typed(Bank::default()))
 }

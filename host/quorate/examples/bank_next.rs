@@ -3,11 +3,10 @@
 //!
 //! `bank_next FILE` runs a replica, beside replicas that still run `bank`.
 
-use quorate::{Config, Context, Replica, Typed, TypedService};
+use quorate::{Context, Typed, TypedService};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::path::Path;
+use std::process::ExitCode;
 
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Bank {
@@ -70,12 +69,6 @@ impl TypedService for Bank {
     }
 }
 
-/// Runs a replica until it ends.
-pub(crate) fn run(config: &Path) -> Result<(), Box<dyn Error>> {
-    let running = Replica::new(Config::read(config)?, Box::new(Typed(Bank::default()))).start()?;
-    Ok(running.join()?)
-}
-
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    run(Path::new(&std::env::args().nth(1).ok_or("which configuration?")?))
+pub(crate) fn main() -> ExitCode {
+    quorate::run(Typed(Bank::default()))
 }

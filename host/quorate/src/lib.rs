@@ -8,10 +8,12 @@
 
 pub mod client;
 mod local;
+pub mod program;
 mod twice;
 
 pub use client::{BlockingClient, Client, Error, TlsFiles, TypedCallError};
 pub use local::{CheckError, LocalCluster};
+pub use program::run;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Entry, Events, FreshKeys,
     InStore, KeyUse, Letter, LetterTooLong, Letters, Map, MembershipNow, ObjectService, Observer, OwnReplies,

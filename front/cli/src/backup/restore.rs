@@ -100,11 +100,6 @@ impl Args {
             }
             None => parse_service(named).map_err(Failure::usage)?,
         };
-        if matches!(service, ServiceArg::Own(_)) && self.cluster.members.is_empty() {
-            return Err(Failure::usage(
-                "a service of your own does not run with `quorate dev`: say with --members where its replicas listen",
-            ));
-        }
         Ok(service)
     }
 

@@ -1,13 +1,14 @@
 //! The replicas of `dev`: processes of this program that it starts, pauses, kills and watches.
 
 use super::logs;
+use super::program::Program;
 use super::rot::rot;
 use crate::control::{Action, ChildReport, Damage, Done, Life};
+use quorate::program::hurt::{Hurt, JUMP_MS_MAX, MIB_MAX};
+use quorate::program::{Supervised, slow};
 use quorate_command::cluster::dir_option;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{REPLICA_FILE, replica_directory};
-use quorate_lab::hurt::{Hurt, JUMP_MS_MAX, MIB_MAX};
-use quorate_lab::slow;
 use quorate_runtime::Jumps;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{OpenOptions, metadata};
@@ -23,6 +24,8 @@ const STOP: Duration = Duration::from_secs(5);
 /// One replica.
 pub(super) struct Replica {
     id: u16,
+    /// The program that runs it, if that is not this one.
+    program: Option<Program>,
     config: PathBuf,
     log: PathBuf,
     /// The file that tells the replica how to lie, if it may.
@@ -61,18 +64,9 @@ impl Replica {
         let doing = format!("write {}", self.log.display());
         let (out, error) = (log().doing(&doing)?, log().doing(&doing)?);
         (self.began, self.error) = (metadata(&self.log).map_or(0, |facts| facts.len()), None);
-        let program = std::env::current_exe().doing("find this program's own file")?;
         // From the main thread only: the child ends with the thread that started it.
-        let child = Command::new(program)
-            .arg("serve")
-            .arg("--config")
-            .arg(&self.config)
-            .arg(format!("--die-with-parent={}", std::process::id()))
-            .arg("--slow")
-            .arg(&self.slow)
-            .arg("--hurt")
-            .arg(&self.hurt_file)
-            .args(self.lies.iter().flat_map(|file| ["--lies".as_ref(), file.as_os_str()]))
+        let child = self
+            .command()?
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(error)
@@ -81,6 +75,29 @@ impl Replica {
         self.child = Some(child);
         self.life = Life::Running;
         Ok(())
+    }
+
+    fn command(&self) -> Outcome<Command> {
+        if let Some(program) = &self.program {
+            let mut command = program.command();
+            let (parent, slow, hurt) = (std::process::id(), self.slow.clone(), self.hurt_file.clone());
+            Supervised { parent: Some(parent), slow: Some(slow), hurt: Some(hurt) }
+                .tell(&mut command)
+                .arg(&self.config);
+            return Ok(command);
+        }
+        let mut command = Command::new(std::env::current_exe().doing("find this program's own file")?);
+        command
+            .arg("serve")
+            .arg("--config")
+            .arg(&self.config)
+            .arg(format!("--die-with-parent={}", std::process::id()))
+            .arg("--slow")
+            .arg(&self.slow)
+            .arg("--hurt")
+            .arg(&self.hurt_file)
+            .args(self.lies.iter().flat_map(|file| ["--lies".as_ref(), file.as_os_str()]));
+        Ok(command)
     }
 
     fn signal(&self, signal: Signal) -> Outcome<()> {
@@ -116,6 +133,11 @@ impl Replica {
             (Action::Pause, Life::Paused) => {
                 Some(format!("replica {id} is paused already: let it go on with `quorate chaos resume {id}{dir}`"))
             }
+            (Action::Lie(_), _) if self.program.is_some() => Some(
+                "the replicas of a service of your own do not lie: only `quorate serve` has the tricks. See what the cluster does about a liar \
+                 with `quorate dev --service kv --fault-model byzantine --dir DIR`"
+                    .into(),
+            ),
             (Action::Lie(_), _) if self.lies.is_none() => Some(
                 "replicas lie only where that is survived: make another cluster with `quorate dev --fault-model byzantine --dir DIR`"
                     .into(),
@@ -155,7 +177,7 @@ impl Replica {
     fn hurt(&mut self, change: impl FnOnce(&mut Hurt)) -> Outcome<()> {
         let mut hurt = self.hurt.clone();
         change(&mut hurt);
-        hurt.tell(&self.hurt_file)?;
+        hurt.tell(&self.hurt_file).map_err(refused)?;
         self.hurt = hurt;
         Ok(())
     }
@@ -172,7 +194,7 @@ impl Replica {
                 self.hurt(|hurt| hurt.clock_ms = all)
             }
             Action::Lie(how) => self.lies.as_ref().map_or(Ok(()), |file| how.tell(file)),
-            Action::Slow(ms) => slow::tell(ms, &self.slow),
+            Action::Slow(ms) => slow::tell(ms, &self.slow).map_err(refused),
             Action::Kill | Action::Pause | Action::Resume | Action::Restart => self.live(action),
         };
         done.map(|()| None)
@@ -242,6 +264,11 @@ impl Replica {
     }
 }
 
+/// The file that a replica reads can not be written.
+fn refused(why: std::io::Error) -> Failure {
+    Failure::new(why.to_string())
+}
+
 /// All replicas.
 pub(super) struct Children {
     replicas: Vec<Replica>,
@@ -249,11 +276,13 @@ pub(super) struct Children {
 
 impl Children {
     /// The replicas of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie; `on_disk`: whether they keep
-    /// anything there. At first they do not lie, are not slow, and nothing else is done to them.
+    /// anything there; `program`: what runs them, if that is not this program. At first they do not lie, are not slow, and nothing else is done
+    /// to them.
     pub(super) fn new(
         directory: &Path,
         ids: impl Iterator<Item = u16>,
         (may_lie, on_disk): (bool, bool),
+        program: Option<&Program>,
     ) -> Self {
         let replica = |id| {
             let place = replica_directory(directory, id);
@@ -262,11 +291,13 @@ impl Children {
             for told_before in [&lies, &slow, &hurt_file] {
                 let _ = std::fs::remove_file(told_before);
             }
-            let lies = Some(lies).filter(|_| may_lie);
+            let lies = Some(lies).filter(|_| may_lie && program.is_none());
             let (hurt, child, life, error) = (Hurt::default(), None, Life::Killed, None);
             let dir = dir_option(directory);
+            let program = program.cloned();
             Replica {
                 id,
+                program,
                 config,
                 log,
                 lies,

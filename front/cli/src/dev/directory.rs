@@ -3,12 +3,13 @@
 //! Only a directory with the marker file is ever deleted, and only one process uses it at a time.
 
 use super::Args;
+use super::program::{Described, Program};
 use quorate_command::arguments;
 use quorate_command::authority::DAYS;
-use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_MARKER};
+use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_MARKER, dir_option};
 use quorate_command::execution::ExecutionChoice;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceChoice};
+use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceArg, ServiceChoice};
 use quorate_command::oracle::{OWN_REPLICAS, Own, make_own};
 use quorate_command::ordering::OrderChoice;
 use rustix::fs::{FlockOperation, flock};
@@ -25,6 +26,9 @@ pub(super) struct Choices {
     pub(super) replicas: u16,
     pub(super) durability: DurabilityChoice,
     pub(super) service: ServiceChoice,
+    /// The name of a service of the user's own, instead.
+    #[serde(default)]
+    pub(super) own_service: Option<String>,
     #[serde(default = "one")]
     pub(super) instances: u16,
     #[serde(default = "one")]
@@ -40,6 +44,38 @@ pub(super) struct Choices {
 
 fn one() -> u16 {
     1
+}
+
+impl Choices {
+    /// The name of the service.
+    pub(super) fn service_name(&self) -> String {
+        self.own_service.clone().unwrap_or_else(|| arguments::name(self.service))
+    }
+}
+
+/// The service that is asked for: one of this program's, or one of the user's own and the version of its program. `None`: whatever it was.
+fn asked(args: &Args) -> Outcome<Option<(ServiceChoice, Option<Described>)>> {
+    let named = args.service.clone().map(ServiceArg::apart);
+    let Some(program) = Program::of(&args.program) else {
+        return match named {
+            Some((_, Some(own))) => Err(Failure::usage(format!(
+                "`quorate serve` has no service {own}: name the program that runs it, as in `quorate dev --service {own} -- ./{own}`"
+            ))),
+            named => Ok(named.map(|(ours, _)| (ours, None))),
+        };
+    };
+    let own = match named {
+        None => program.describe()?,
+        Some((_, Some(service))) => Described { service, version: 1 },
+        Some((ours, None)) => {
+            return Err(Failure::usage(format!(
+                "{} is a service of `quorate serve`, and not of {}: leave out one of them",
+                arguments::name(ours),
+                program.shown()
+            )));
+        }
+    };
+    Ok(Some((ServiceChoice::Kv, Some(own))))
 }
 
 /// A directory that this process has locked.
@@ -58,8 +94,9 @@ pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
     refuse_foreign(path)?;
     let marker = path.join(DEV_MARKER);
     // What can not be is refused before anything is made, or thrown away.
+    let asked = asked(args)?;
     if args.fresh || !marker.exists() {
-        choose(args)?;
+        choose(args, asked.as_ref())?;
     }
     fs::create_dir_all(path).doing(format_args!("make {shown}"))?;
     let lock = lock(path)?;
@@ -67,7 +104,7 @@ pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
         clear(path)?;
     }
     let made = !marker.exists();
-    let choices = if made { make(path, args)? } else { read(&marker, args)? };
+    let choices = if made { make(path, args, asked.as_ref())? } else { read(&marker, args, asked)? };
     let cluster = Cluster::read(&path.join(CLIENT_FILE), "Start over with `quorate dev --fresh`")?;
     if !made {
         args.set.refuse_first()?;
@@ -139,12 +176,14 @@ fn clear(path: &Path) -> Outcome<()> {
 }
 
 /// The choices for a new cluster.
-fn choose(args: &Args) -> Outcome<Choices> {
-    let service = args.service.unwrap_or(ServiceChoice::Etcd);
+fn choose(args: &Args, asked: Option<&(ServiceChoice, Option<Described>)>) -> Outcome<Choices> {
+    let service = asked.map_or(ServiceChoice::Etcd, |(service, _)| *service);
+    let own = asked.and_then(|(_, own)| own.as_ref());
     let choices = Choices {
         replicas: args.replicas.unwrap_or(args.order.replicas()),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
         service,
+        own_service: own.map(|own| own.service.clone()),
         execution: args.execution.choice(service)?,
         instances: args.instances.unwrap_or(1),
         lanes: args.lanes.unwrap_or(1),
@@ -155,8 +194,8 @@ fn choose(args: &Args) -> Outcome<Choices> {
     Ok(choices)
 }
 
-fn make(path: &Path, args: &Args) -> Outcome<Choices> {
-    let choices = choose(args)?;
+fn make(path: &Path, args: &Args, asked: Option<&(ServiceChoice, Option<Described>)>) -> Outcome<Choices> {
+    let choices = choose(args, asked)?;
     // What an interrupted first start left was never used.
     clear(path)?;
     // Behind the ports for replicas and clients come those of the service's front, and those for probes and metrics.
@@ -183,8 +222,8 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         members: (1..=choices.replicas).zip(on_loopback(ports)).collect(),
         durability: choices.durability,
         service: choices.service,
-        own_service: None,
-        service_level: 1,
+        own_service: choices.own_service.clone(),
+        service_level: asked.and_then(|(_, own)| own.as_ref()).map_or(1, |own| own.version),
         front: on_loopback(front).collect(),
         health: on_loopback(health).collect(),
         // Few clients of ZooKeeper have certificates, and here only this machine reaches the replicas.
@@ -224,10 +263,14 @@ pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
     let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
     let plain = plan.certificates.is_none();
     let Plan { durability, service, instances, lanes, execution, order, .. } = *plan;
-    mark(path, &Choices { replicas, durability, service, instances, lanes, execution, order, plain })
+    let own_service = plan.own_service.clone();
+    mark(
+        path,
+        &Choices { replicas, durability, service, own_service, instances, lanes, execution, order, plain },
+    )
 }
 
-fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
+fn read(marker: &Path, args: &Args, asked: Option<(ServiceChoice, Option<Described>)>) -> Outcome<Choices> {
     let remedy = "Start over with `quorate dev --fresh`, or choose another directory with --dir";
     let shown = marker.display();
     let text = fs::read_to_string(marker).doing(format_args!("read {shown}"))?;
@@ -246,15 +289,23 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         }
         Some(_) => args.execution.choice(choices.service)?,
     };
-    match (args.replicas, args.durability, args.service) {
+    if let Some(own) = choices.own_service.as_ref().filter(|_| args.program.is_empty()) {
+        return Err(Failure::usage(format!(
+            "the cluster in {} runs {own}, a service of your own: start it with `quorate dev{} -- PROGRAM`",
+            args.dir.display(),
+            dir_option(&args.dir)
+        )));
+    }
+    let wanted = asked.map(|(ours, own)| own.map_or_else(|| arguments::name(ours), |own| own.service));
+    match (args.replicas, args.durability, wanted) {
         (Some(wanted), _, _) if wanted != choices.replicas => {
             differ("--replicas", choices.replicas.to_string(), wanted.to_string())
         }
         (_, Some(wanted), _) if wanted != choices.durability => {
             differ("--durability", arguments::name(choices.durability), arguments::name(wanted))
         }
-        (_, _, Some(wanted)) if wanted != choices.service => {
-            differ("--service", arguments::name(choices.service), arguments::name(wanted))
+        (_, _, Some(wanted)) if wanted != choices.service_name() => {
+            differ("--service", choices.service_name(), wanted)
         }
         _ if args.instances.is_some_and(|wanted| wanted != choices.instances) => {
             let wanted = args.instances.unwrap_or(choices.instances);

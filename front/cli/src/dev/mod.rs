@@ -8,6 +8,7 @@ mod children;
 mod directory;
 mod export;
 mod logs;
+mod program;
 mod rot;
 
 pub(crate) use directory::{LOCK, adopt, free_ports};
@@ -18,18 +19,20 @@ use crate::set::SetArgs;
 use crate::web::Shown;
 use children::{Children, Death};
 use directory::{Choices, DevDirectory};
+use program::Program;
+use quorate::program::die_with_parent;
 use quorate_command::admin::{self, Admin, Answer};
 use quorate_command::arguments;
 use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY, dir_option};
 use quorate_command::execution::ExecutionArgs;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
+use quorate_command::layout::{self, DurabilityChoice, ServiceArg, ServiceChoice, parse_service};
 use quorate_command::oracle::{OWN, OWN_REPLICAS};
 use quorate_command::ordering::OrderArgs;
-use quorate_command::parent::die_with_parent;
 use quorate_command::print;
 use quorate_types::ReplicaId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -52,6 +55,7 @@ use std::time::{Duration, Instant};
   quorate dev --protocol mod-smart --dir /tmp/smart     another protocol underneath, the same service
   quorate dev --replicas 5 --dir /tmp/five       another cluster beside it
   quorate dev --fresh --durability memory        throw the data away; start over without a disk
+  quorate dev -- ./my-service                    a service of your own
 
 In another terminal:
   quorate status                                 how it is
@@ -76,9 +80,10 @@ pub(crate) struct Args {
     /// How many threads of each replica share the work of its connections [default: 1]
     #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u16).range(1..=64))]
     lanes: Option<u16>,
-    /// Which service the replicas run [default: etcd, which `quorate kv` and clients of etcd use]
-    #[arg(long, value_enum)]
-    service: Option<ServiceChoice>,
+    /// Which service the replicas run: kv, etcd, zookeeper, oracle, tally, echo, work, shop or lists; with a program of your own any other
+    /// NAME, if the program does not say it [default: etcd, which `quorate kv` and clients of etcd use]
+    #[arg(long, value_name = "NAME", value_parser = parse_service)]
+    service: Option<ServiceArg>,
     #[command(flatten)]
     execution: ExecutionArgs,
     /// The first port; the other replicas take the ones after it, then clients of etcd [default: free ones]
@@ -104,6 +109,10 @@ pub(crate) struct Args {
     /// End with the process that has this id: for `quorate demo`
     #[arg(long, value_name = "PID", hide = true, require_equals = true)]
     die_with_parent: Option<u32>,
+    /// A program of your own that runs the replicas: it is started with the configuration of each as its last argument, and says with --service
+    /// which service it is, as a main that calls `quorate::run(service)` does
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -133,7 +142,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         return export::run(args);
     }
     if let Some(parent) = args.die_with_parent {
-        die_with_parent(parent)?;
+        die_with_parent(parent).doing("end with the process that started this one")?;
     }
     let started = Instant::now();
     let (events, inbox) = channel();
@@ -146,8 +155,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let ids = directory.cluster.members.iter().map(|(replica, _)| replica.number());
     let mut dev = Dev {
         admin: Admin::new(&directory.cluster)?,
-        children: Children::new(&args.dir, ids, (may_lie, on_disk)),
-        oracle: few.then(|| Children::new(&args.dir.join(OWN), 1..=OWN_REPLICAS, (false, true))),
+        children: Children::new(&args.dir, ids, (may_lie, on_disk), Program::of(&args.program).as_ref()),
+        oracle: few.then(|| Children::new(&args.dir.join(OWN), 1..=OWN_REPLICAS, (false, true), None)),
         directory,
         args,
         web: None,
@@ -340,7 +349,7 @@ impl Dev {
             "protocol": self.directory.choices.order.protocol,
             "fault_model": self.directory.choices.order.fault_model.to_string(),
             "durability": self.directory.choices.durability,
-            "service": self.directory.choices.service,
+            "service": self.directory.choices.service_name(),
             "etcd": admin::front("etcd", answers),
             "zookeeper": admin::front("zookeeper", answers),
             "dir": directory,
@@ -376,7 +385,7 @@ impl Dev {
             "agreement    {}\ndurability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n{}\nIn another terminal:\n",
             choices.order,
             arguments::name(choices.durability),
-            arguments::name(choices.service),
+            choices.service_name(),
             self.web.as_ref().map_or(String::new(), |web| format!("dashboard    {}\n", web.address)),
         );
         if self.oracle.is_some() {
@@ -389,7 +398,8 @@ impl Dev {
         for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {
             let _ = writeln!(text, "  quorate {:<40} {what}", format!("{command}{dir}"));
         }
-        if ![ServiceChoice::Tally, ServiceChoice::Zookeeper].contains(&choices.service) {
+        let without_kv = [ServiceChoice::Tally, ServiceChoice::Zookeeper].contains(&choices.service);
+        if choices.own_service.is_none() && !without_kv {
             let _ = writeln!(text, "  quorate {:<40} write", format!("kv put greeting hello{dir}"));
             let _ = writeln!(text, "  quorate {:<40} read", format!("kv get greeting{dir}"));
         }

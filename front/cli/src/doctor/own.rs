@@ -4,7 +4,7 @@
 use super::Findings;
 use super::subject::Patient;
 use crate::control::SOCKET;
-use quorate_lab::hurt::Hurt;
+use quorate::program::hurt::Hurt;
 use quorate_runtime::Durability;
 use quorate_tls::{Certificate, certificates_in};
 use quorate_types::{Holder, Identity, ReplicaId};

@@ -4,33 +4,53 @@
 
 #[path = "../../../../host/quorate/examples/bank.rs"]
 #[expect(dead_code, reason = "a program of its own")]
-mod bank;
+pub(crate) mod bank;
 #[path = "../../../../host/quorate/examples/bank_next.rs"]
 #[expect(dead_code, reason = "a program of its own")]
 mod bank_next;
 
 use crate::harness::{free_ports, quorate, wait_until};
-use quorate::TypedCallError;
 use quorate::client::{ClientBuilder, ReadOptions};
+use quorate::program::run_with;
+use quorate::{Typed, TypedCallError};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 const PROGRAM: &str = "QUORATE_TEST_BANK_PROGRAM";
-const CONFIG: &str = "QUORATE_TEST_BANK_CONFIG";
+const ARGUMENT: &str = "QUORATE_TEST_BANK_ARGUMENT";
+/// How this program becomes that of a bank.
+const BECOME: [&str; 4] = ["evolution::the_replica_of_a_bank", "--exact", "--ignored", "--nocapture"];
+
+/// A script that is the program of a bank, and leaves out what the test that it runs prints beside.
+pub(crate) fn program_of_a_bank(directory: &Path, next: bool) -> PathBuf {
+    let (file, program) = (directory.join("bank"), if next { "next" } else { "first" });
+    let this = std::env::current_exe().expect("this program");
+    let text = format!(
+        "#!/bin/sh\nexport {PROGRAM}={program} {ARGUMENT}=\"$1\"\nset -- '{}' {}\n\
+         case ${ARGUMENT} in -*) \"$@\" | grep '^bank ' ;; *) exec \"$@\" ;; esac\n",
+        this.display(),
+        BECOME.join(" ")
+    );
+    std::fs::write(&file, text).expect("a script");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("it can be run");
+    file
+}
 
 /// The programs are in this one, as a test that another test runs in a process of its own.
 #[test]
 #[ignore = "the replicas of another test"]
-fn the_replica_of_a_bank() {
-    let (Ok(program), Some(config)) = (std::env::var(PROGRAM), std::env::var_os(CONFIG)) else { return };
-    let config = PathBuf::from(config);
-    let ended = if program == "next" { bank_next::run(&config) } else { bank::run(&config) };
-    ended.unwrap_or_else(|why| {
-        eprintln!("{why}");
-        std::process::exit(1)
-    });
+fn the_replica_of_a_bank() -> ExitCode {
+    let (Ok(program), Some(argument)) = (std::env::var(PROGRAM), std::env::var_os(ARGUMENT)) else {
+        return ExitCode::SUCCESS;
+    };
+    match program.as_str() {
+        "next" => run_with(Typed(bank_next::Bank::default()), [argument]),
+        _ => run_with(Typed(bank::Bank::default()), [argument]),
+    }
 }
 
 struct Banks {
@@ -45,8 +65,8 @@ impl Banks {
 
     fn command(&self, at: usize, next: bool) -> Command {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["evolution::the_replica_of_a_bank", "--exact", "--ignored", "--nocapture"]);
-        command.env(PROGRAM, if next { "next" } else { "first" }).env(CONFIG, self.config(at));
+        command.args(BECOME);
+        command.env(PROGRAM, if next { "next" } else { "first" }).env(ARGUMENT, self.config(at));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }

@@ -34,6 +34,8 @@ mod lost_disk;
 mod member;
 mod metrics;
 mod mod_smart;
+mod new;
+mod own_program;
 mod pages;
 mod proved;
 mod restored;

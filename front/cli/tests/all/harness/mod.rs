@@ -171,9 +171,14 @@ impl Cluster {
 
     /// Starts the one that is in this directory already.
     pub(crate) fn at(directory: &Path) -> Self {
+        Self::at_with(directory, &[])
+    }
+
+    /// The same, with these arguments.
+    pub(crate) fn at_with(directory: &Path, arguments: &[&str]) -> Self {
         let mut cluster =
             Self { directory: directory.to_owned(), dev: None, ready: Value::Null, _temporary: None };
-        cluster.start_dev(&[]);
+        cluster.start_dev(arguments);
         cluster
     }
 

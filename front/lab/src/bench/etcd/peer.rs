@@ -2,8 +2,8 @@
 
 use crate::bench::interrupt;
 use crate::bench::temporary::{addresses, sweep};
+use quorate::program::die_with_parent;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::parent::die_with_parent;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -36,7 +36,7 @@ pub(in crate::bench) struct MemberArgs {
 }
 
 pub(in crate::bench) fn become_member(args: &MemberArgs) -> Outcome {
-    die_with_parent(args.parent)?;
+    die_with_parent(args.parent).doing("end with the process that started this one")?;
     let why = Command::new(&args.program).args(&args.arguments).exec();
     Err(Failure::new(format!(
         "can not start {}: {why}; is it installed, and does --etcd or --program name it?",

@@ -1,13 +1,13 @@
 //! Replicas that are correct and late, for `quorate chaos slow`.
 //!
-//! A replica is slow only if `serve` was started with `--slow FILE`, as only `dev` does, and only while that file says how much. All that it
+//! A replica is slow only if `dev` started it, and only while the file that `dev` named says how much. All that it
 //! sends to other replicas then leaves late; it hears them, executes, and answers clients and operators as always. Tests:
 //! front/cli/tests/all/few.rs.
 
-use crate::word;
-use quorate_command::failure::{Doing as _, Outcome};
+use super::word;
 use quorate_runtime::Lateness;
 use quorate_types::Span;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The most milliseconds: with more, connections would not be made before they are given up.
@@ -19,7 +19,7 @@ pub const MS_USUAL: u32 = 200;
 ///
 /// # Errors
 /// When the system refuses.
-pub fn tell(ms: u32, file: &Path) -> Outcome<()> {
+pub fn tell(ms: u32, file: &Path) -> io::Result<()> {
     word::write(file, &ms.to_string())
 }
 
@@ -27,7 +27,7 @@ pub fn tell(ms: u32, file: &Path) -> Outcome<()> {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn told(file: PathBuf) -> Outcome<Lateness> {
+pub fn told(file: PathBuf) -> io::Result<Lateness> {
     let lateness = Lateness::default();
     let shared = lateness.clone();
     let hear = move |word: &str| {
@@ -43,6 +43,6 @@ pub fn told(file: PathBuf) -> Outcome<Lateness> {
             shared.set(late);
         }
     };
-    word::listen("slow", file, hear).doing("start a thread")?;
+    word::listen("slow", file, hear)?;
     Ok(lateness)
 }

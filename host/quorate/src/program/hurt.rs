@@ -1,12 +1,12 @@
 //! Replicas that are cut off from others, whose disk is full, or whose clock jumps, for `quorate chaos partition | fill-disk | clock-jump`.
 //!
-//! That happens only if `serve` was started with `--hurt FILE`, as only `dev` does, and only as that file says. Tests:
+//! That happens only if `dev` started the replica, and only as the file says that `dev` named. Tests:
 //! front/cli/tests/all/chaos.rs.
 
-use crate::word;
-use quorate_command::failure::{Doing as _, Failure, Outcome};
+use super::word;
 use quorate_runtime::{Jumps, Partition, Quota};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The most MiB that a full disk has left: the same in bytes is a number.
@@ -31,8 +31,8 @@ impl Hurt {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn tell(&self, file: &Path) -> Outcome<()> {
-        let text = serde_json::to_string(self).map_err(|why| Failure::new(why.to_string()))?;
+    pub fn tell(&self, file: &Path) -> io::Result<()> {
+        let text = toml::to_string(self).map_err(io::Error::other)?;
         word::write(file, &text)
     }
 }
@@ -77,17 +77,17 @@ impl Parts {
 ///
 /// # Errors
 /// When the system refuses.
-pub fn told(file: PathBuf) -> Outcome<Parts> {
+pub fn told(file: PathBuf) -> io::Result<Parts> {
     let parts = Parts::default();
     let (shared, mut before) = (parts.clone(), Hurt::default());
     let hear = move |word: &str| {
-        let now = serde_json::from_str(word).unwrap_or_default();
+        let now = toml::from_str(word).unwrap_or_default();
         if now != before {
             shared.hear(&before, &now);
             before = now;
         }
     };
-    word::listen("hurt", file, hear).doing("start a thread")?;
+    word::listen("hurt", file, hear)?;
     Ok(parts)
 }
 

@@ -1,6 +1,5 @@
-//! A file with one word, by which `quorate dev` tells a running replica something (`chaos lie`, `chaos slow`).
+//! A file with one word, by which `quorate dev` tells a running replica something (`chaos slow`, `chaos lie`).
 
-use quorate_command::failure::{Doing as _, Outcome};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,10 +11,10 @@ const LOOK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn write(file: &Path, word: &str) -> Outcome<()> {
+pub fn write(file: &Path, word: &str) -> io::Result<()> {
     let new = file.with_extension("new");
     let written = std::fs::write(&new, word).and_then(|()| std::fs::rename(&new, file));
-    written.doing(format_args!("write {}", file.display()))
+    written.map_err(|why| io::Error::new(why.kind(), format!("can not write {}: {why}", file.display())))
 }
 
 /// Hears the file's word now and from time to time, for as long as the process lives. A file that is not there has an empty word. `name` is
@@ -23,11 +22,7 @@ pub(crate) fn write(file: &Path, word: &str) -> Outcome<()> {
 ///
 /// # Errors
 /// When the system gives no thread.
-pub(crate) fn listen(
-    name: &str,
-    file: PathBuf,
-    mut hear: impl FnMut(&str) + Send + 'static,
-) -> io::Result<()> {
+pub fn listen(name: &str, file: PathBuf, mut hear: impl FnMut(&str) + Send + 'static) -> io::Result<()> {
     let mut look = move || hear(std::fs::read_to_string(&file).unwrap_or_default().trim());
     look();
     let listen = move || {

@@ -1,23 +1,40 @@
-//! The log of `serve`, and how much it says: first as the environment says, later as signals say.
+//! The log of a replica's program, and how much it says: first as the environment says, later as signals say.
 
-use clap::ValueEnum;
-use quorate_command::failure::{Failure, Outcome};
+use std::str::FromStr;
 use tracing_subscriber::EnvFilter;
 
 /// How the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Lines for people
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
     Text,
-    /// One JSON document a line, for programs
+    /// One JSON document a line, for programs.
     Json,
+}
+
+impl LogFormat {
+    /// The names by which people choose one.
+    pub const NAMES: [&str; 2] = ["text", "json"];
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(format!("a log is written as {}, not as \"{name}\"", Self::NAMES.join(" or "))),
+        }
+    }
 }
 
 /// The filter for each louder level, added to the one from the start. Libraries stay at `info`, since their details help little.
 const LOUDER: [(&str, &str); 2] = [("debug", "info,quorate=debug"), ("trace", "trace")];
 
 /// Changes how much is logged.
-pub(crate) struct Levels {
+pub struct Levels {
     /// The filter from the start.
     usual: String,
     louder: usize,
@@ -25,40 +42,38 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Starts logging to standard error with the filter in the variable QUORATE_LOG.
+    /// Starts logging to standard error with the filter in the variable QUORATE_LOG. `None` when this process has a log already.
     ///
     /// # Errors
     /// When the filter can not be parsed.
-    pub(crate) fn start(format: LogFormat) -> Outcome<Self> {
+    pub fn start(format: LogFormat) -> Result<Option<Self>, String> {
         let wanted = std::env::var("QUORATE_LOG").unwrap_or_default();
         let usual = if wanted.is_empty() { "info".to_owned() } else { wanted };
         let filter = EnvFilter::try_new(&usual).map_err(|why| {
-            Failure::usage(format!(
+            format!(
                 "the environment variable QUORATE_LOG is \"{usual}\", which is no filter ({why}): use error, warn, info, debug or \
                  trace"
-            ))
+            )
         })?;
         let log =
             tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-        let set: Box<dyn Fn(EnvFilter) -> bool + Send> = match format {
+        let (set, started): (Box<dyn Fn(EnvFilter) -> bool + Send>, _) = match format {
             LogFormat::Text => {
                 let log = log.with_target(false).with_filter_reloading();
                 let handle = log.reload_handle();
-                log.init();
-                Box::new(move |filter| handle.reload(filter).is_ok())
+                (Box::new(move |filter| handle.reload(filter).is_ok()), log.try_init())
             }
             LogFormat::Json => {
                 let log = log.json().with_filter_reloading();
                 let handle = log.reload_handle();
-                log.init();
-                Box::new(move |filter| handle.reload(filter).is_ok())
+                (Box::new(move |filter| handle.reload(filter).is_ok()), log.try_init())
             }
         };
-        Ok(Self { usual, louder: 0, set })
+        Ok(started.is_ok().then_some(Self { usual, louder: 0, set }))
     }
 
     /// The next level: `debug`, then `trace`.
-    pub(crate) fn raise(&mut self) {
+    pub fn raise(&mut self) {
         self.louder = (self.louder + 1).min(LOUDER.len());
         let (name, filter) = LOUDER[self.louder - 1];
         if self.put(filter) {
@@ -67,7 +82,7 @@ impl Levels {
     }
 
     /// Goes back to the filter from the start.
-    pub(crate) fn restore(&mut self) {
+    pub fn restore(&mut self) {
         if self.louder > 0 {
             tracing::info!("the log level is as at the start again: {}", self.usual);
             self.louder = 0;
