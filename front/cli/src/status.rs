@@ -150,7 +150,7 @@ fn cells(replica: ReplicaId, status: &Status, leader: Option<&Status>) -> Vec<St
 
 /// What a replica lacks, as text. The largest number means that it needs a checkpoint, since the log no longer holds what it lacks.
 fn lag_shown(bytes: u64) -> String {
-    if bytes == u64::MAX { "fetches a checkpoint".to_owned() } else { size(bytes) }
+    if bytes == u64::MAX { "needs a checkpoint".to_owned() } else { size(bytes) }
 }
 
 /// A table with columns as wide as needed.

@@ -147,7 +147,8 @@ pub struct Destination<'a> {
 }
 
 impl Destination<'_> {
-    fn files(&self) -> Files {
+    /// The files that are written there.
+    pub fn files(&self) -> Files {
         Files {
             ca: self.directory.join(CA_FILE),
             certificate: self.directory.join(format!("{}.pem", self.name)),

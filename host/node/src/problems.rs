@@ -152,7 +152,7 @@ impl Situation<'_> {
         for (replica, lag, active) in &self.order.members {
             if *lag == u64::MAX {
                 problems.push(format!(
-                    "{replica} lacks more than the log still holds: it fetches a checkpoint from the others"
+                    "{replica} lacks more than the log still holds: it needs a checkpoint, which it fetches from the others once it runs"
                 ));
             } else if *lag > LAG_BYTES && *active {
                 problems.push(format!(

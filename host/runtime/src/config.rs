@@ -559,7 +559,10 @@ impl Config {
     }
 
     /// Checks that the certificate is this replica's.
-    pub(crate) fn check_identity(&self, credentials: &Credentials) -> Result<(), ConfigError> {
+    ///
+    /// # Errors
+    /// Says whose it is.
+    pub fn check_identity(&self, credentials: &Credentials) -> Result<(), ConfigError> {
         let own = quorate_types::Identity {
             cluster: self.cluster_id()?,
             holder: Holder::Replica(ReplicaId::new(self.replica)),

@@ -115,18 +115,18 @@ impl Credentials {
             return Err(unfit(format!("it is for {}; make one with `quorate cert issue`", own.holder())));
         };
         let mut roots = RootCertStore::empty();
-        let mut authority_ends = i64::MAX;
+        let mut trusted = Vec::new();
         for der in authorities {
-            let ca = Certificate::decode(&der).map_err(|why| content(&files.ca)(why.to_string()))?;
-            authority_ends = authority_ends.min(ca.not_after);
+            trusted.push(Certificate::decode(&der).map_err(|why| content(&files.ca)(why.to_string()))?);
             roots.add(der).map_err(|why| content(&files.ca)(why.to_string()))?;
         }
+        let authority_ends = trusted.iter().map(|ca| ca.not_after).min().unwrap_or(i64::MAX);
         let (roots, provider) = (Arc::new(roots), Arc::new(provider()));
         let incoming = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
         let incoming = incoming.map_err(|why| content(&files.ca)(why.to_string()))?;
         incoming
             .verify_client_cert(&chain[0], &chain[1..], UnixTime::now())
-            .map_err(|why| unfit(crate::trouble::explain(&why, None, true, true).text))?;
+            .map_err(|why| unfit(crate::trouble::own(&why, &own, &trusted, &files.ca)))?;
         let outgoing = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
         let outgoing = outgoing.map_err(|why| content(&files.ca)(why.to_string()))?;
         let versions = [&version::TLS13];

@@ -1,7 +1,10 @@
 //! Errors with certificates, as texts with a remedy.
 
+use crate::certificate::Certificate;
+use quorate_types::{ClusterId, Holder};
 use rustls::{AlertDescription, CertificateError, Error};
 use std::fmt;
+use std::path::Path;
 
 /// Why a connection could not be made safe, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,41 @@ pub(crate) fn explain(error: &Error, claim: Option<String>, dialed: bool, shakin
         other => Trouble::new(format!(
             "the connection is not safe: {other}. If it stays so, something between the two changes what they send"
         )),
+    }
+}
+
+/// The text for a certificate of this side that does not pass with this side's own authorities, which the file `ca` holds.
+pub(crate) fn own(error: &Error, own: &Certificate, trusted: &[Certificate], ca: &Path) -> String {
+    match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            of_another_authority(own, trusted, ca)
+        }
+        other => explain(other, None, true, true).text,
+    }
+}
+
+/// Which of two it is: another cluster, or an authority that was replaced.
+fn of_another_authority(own: &Certificate, trusted: &[Certificate], ca: &Path) -> String {
+    let ca = ca.display();
+    let flag = match own.identity.as_ref().map(|identity| &identity.holder) {
+        Some(Holder::Replica(replica)) => format!("--replica {}", replica.number()),
+        Some(Holder::Client(name)) => format!("--client {name}"),
+        Some(Holder::Admin(name)) => format!("--admin {name}"),
+        None => "--replica N".to_owned(),
+    };
+    let clusters: Vec<ClusterId> = trusted.iter().filter_map(|authority| authority.cluster).collect();
+    match (own.cluster, clusters.first()) {
+        (Some(cluster), Some(first)) if !clusters.contains(&cluster) => format!(
+            "it is for {}, and {ca} is of another cluster, {first}. Make it anew with the authority of the cluster that this should be part of: \
+             `quorate cert issue --ca DIR/ca {flag} --out DIR`, where --out is the directory of these files",
+            own.holder()
+        ),
+        _ => format!(
+            "it is for {}, and the authority that signed it is not among those in {ca}. That authority was replaced, and one of the two \
+             files was not: write both anew with `quorate cert issue --ca DIR/ca {flag} --out DIR`, where DIR/ca is the directory of the \
+             authority and --out the one of these files",
+            own.holder()
+        ),
     }
 }
 

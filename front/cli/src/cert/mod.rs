@@ -8,7 +8,7 @@ use quorate_command::authority::{self, DAYS, Destination, Files, Office, read, w
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
 use quorate_tls::{Certificate, certificates_in, write_public};
-use quorate_types::{Holder, Name, ReplicaId};
+use quorate_types::{Holder, Identity, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,7 +55,8 @@ struct IssueArgs {
     /// For the operator of this name
     #[arg(long, value_name = "NAME", group = "holder", value_parser = parse_name)]
     admin: Option<Name>,
-    /// Hosts and addresses to put in besides, for programs that go by those; Quorate itself does not
+    /// Hosts and addresses to put in besides, for programs that go by those, as clients of etcd do; without, those of the certificate
+    /// that this one replaces
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = authority::parse_host)]
     hosts: Vec<String>,
     /// Where to put the files: ca.pem, NAME.pem and NAME.key
@@ -129,17 +130,64 @@ fn issue(args: &IssueArgs) -> Outcome<String> {
         ));
     }
     let to = Destination { directory: &args.out, name: &name };
-    let files = office.issue(&to, &holder, &args.hosts, args.days)?;
-    let mut text = format!(
-        "{holder} of cluster {} has a certificate for {} days:\n\n[tls]\n",
-        office.authority.cluster(),
-        args.days
-    );
+    let replaced = replaced(&to.files().certificate, &holder)?;
+    let kept = replaced.as_ref().filter(|_| args.hosts.is_empty()).map(Certificate::own_hosts);
+    let hosts = kept.as_ref().unwrap_or(&args.hosts);
+    let files = office.issue(&to, &holder, hosts, args.days)?;
+    Ok(issued(
+        &files,
+        &format!("{holder} of cluster {}", office.authority.cluster()),
+        replaced.as_ref(),
+        hosts,
+        args.days,
+    ))
+}
+
+/// The certificate in a file that is written anew, if there is one. One of another holder stays: it is in use somewhere.
+fn replaced(path: &Path, holder: &Holder) -> Outcome<Option<Certificate>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let Ok(old) = certificate(path) else { return Ok(None) };
+    match old.identity.as_ref().map(|identity| &identity.holder) {
+        Some(other) if other != holder => Err(Failure::usage(format!(
+            "{} is the certificate of {other}, and would be lost: name another directory with --out, or remove that file",
+            path.display()
+        ))),
+        _ => Ok(Some(old)),
+    }
+}
+
+/// What was made, and where it belongs.
+fn issued(
+    files: &Files,
+    holder: &str,
+    replaced: Option<&Certificate>,
+    hosts: &[String],
+    days: u32,
+) -> String {
+    let mut text = format!("{holder} has a certificate for {days} days");
+    let _ = match replaced {
+        Some(old) => writeln!(text, ", in place of the one for {}", old.holder()),
+        None => writeln!(text),
+    };
+    let _ = match hosts {
+        [] => writeln!(
+            text,
+            "It names no hosts: clients that go by host names, as those of etcd do, need some (--hosts)."
+        ),
+        hosts => writeln!(text, "It names these hosts: {}", hosts.join(", ")),
+    };
+    text.push_str("\n[tls]\n");
     for (key, path) in [("ca", &files.ca), ("certificate", &files.certificate), ("key", &files.key)] {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let _ = writeln!(text, "{key} = \"{}\"", path.display());
     }
-    text.push_str("\nThis section goes into its replica.toml or client.toml.");
-    Ok(text)
+    text.push_str(match replaced {
+        Some(_) => "\nA replica.toml or client.toml that names these files already stays as it is.",
+        None => "\nThis section goes into its replica.toml or client.toml.",
+    });
+    text
 }
 
 fn renew(args: &RenewArgs) -> Outcome<String> {
@@ -156,12 +204,7 @@ fn renew(args: &RenewArgs) -> Outcome<String> {
             return Err(Failure::usage(format!("{} is for {}", path.display(), old.holder())));
         };
         if identity.cluster != office.authority.cluster() {
-            return Err(Failure::usage(format!(
-                "{} is for {identity}, and the authority in {} is of cluster {}: name the right authority with --ca",
-                path.display(),
-                args.ca.display(),
-                office.authority.cluster()
-            )));
+            return Err(of_another_cluster(path, identity, &office, &args.ca));
         }
         let files = Files {
             ca: path.with_file_name(authority::CA_FILE),
@@ -175,6 +218,20 @@ fn renew(args: &RenewArgs) -> Outcome<String> {
         "Copy them to where they are used. Running replicas and clients notice them by themselves.",
     );
     Ok(text)
+}
+
+fn of_another_cluster(path: &Path, identity: &Identity, office: &Office, ca: &Path) -> Failure {
+    let flag = match &identity.holder {
+        Holder::Replica(replica) => format!("--replica {}", replica.number()),
+        Holder::Client(name) => format!("--client {name}"),
+        Holder::Admin(name) => format!("--admin {name}"),
+    };
+    let out = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (path, ca, out, cluster) = (path.display(), ca.display(), out.display(), office.authority.cluster());
+    Failure::usage(format!(
+        "{path} is for {identity}, and the authority in {ca} is of cluster {cluster}. To renew it, name the right authority with --ca. If it \
+         should be of cluster {cluster} instead: quorate cert issue --ca {ca} {flag} --out {out}"
+    ))
 }
 
 fn new_authority(args: &NewAuthorityArgs) -> Outcome<String> {

@@ -1,11 +1,12 @@
-//! `quorate cert show`: prints the contents of certificates, for people and programs.
+//! `quorate cert show`: prints the contents of certificates, for people and programs, and says which files do not go together.
 
 use super::authority::read;
 use quorate::client::ClientFile;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
 use quorate_runtime::Config;
-use quorate_tls::{Certificate, TlsFiles, certificates_in};
+use quorate_tls::{Certificate, Credentials, TlsFiles, certificates_in};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +16,8 @@ use time::format_description::well_known::Rfc3339;
 
 /// Show what stands in certificates: whose they are, until when they hold, and who signed them.
 ///
-/// Exit code 0 when all of them hold now, 1 when one does not.
+/// Of a configuration, it also says whether the files that it names go together, as the replica or client would when it starts.
+/// Exit code 0 when all of them hold now and go together, 1 when one does not.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Certificates, or configurations (replica.toml, client.toml) that name some
@@ -29,14 +31,23 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Outcome {
     let now = SystemTime::now();
     let (mut text, mut documents, mut all_hold) = (String::new(), Vec::new(), true);
-    for path in named(&args.files)? {
+    let named = named(&args.files)?;
+    for path in &named.paths {
         let unusable = |why: String| Failure::usage(format!("{} is not usable: {why}", path.display()));
-        for der in certificates_in(read(&path)?.as_bytes()).map_err(|why| unusable(why.to_string()))? {
+        for der in certificates_in(read(path)?.as_bytes()).map_err(|why| unusable(why.to_string()))? {
             let certificate = Certificate::decode(&der).map_err(|why| unusable(why.to_string()))?;
             all_hold &= holds(&certificate, now);
-            documents.push(json(&path, &certificate, now));
-            describe(&mut text, &path, &certificate, now);
+            let problem = named.problems.get(path).filter(|_| !certificate.is_authority);
+            all_hold &= problem.is_none();
+            documents.push(json(path, &certificate, problem, now));
+            describe(&mut text, path, &certificate, now);
         }
+    }
+    if !named.problems.is_empty() {
+        text.push('\n');
+    }
+    for problem in named.problems.values() {
+        let _ = writeln!(text, "! {problem}");
     }
     print::line(if args.json {
         serde_json::Value::from(documents).to_string()
@@ -46,37 +57,61 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The certificates to show: files, and those that the given configurations name.
-fn named(files: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    let mut add = |files: &TlsFiles| {
-        for path in [&files.certificate, &files.ca] {
-            if !all.contains(path) {
-                all.push(path.clone());
-            }
+/// What is to be shown.
+#[derive(Default)]
+struct Named {
+    /// The files, in the order in which they were named.
+    paths: Vec<PathBuf>,
+    /// What is wrong with a certificate that a configuration names, by its path.
+    problems: BTreeMap<PathBuf, String>,
+}
+
+impl Named {
+    fn add(&mut self, path: &Path) {
+        if !self.paths.iter().any(|known| known == path) {
+            self.paths.push(path.to_owned());
         }
-    };
+    }
+
+    /// The files of one side, and whether they go together.
+    fn configured(&mut self, files: &TlsFiles, config: Option<&Config>) {
+        self.add(&files.certificate);
+        self.add(&files.ca);
+        let judged = Credentials::load(files).map_err(|why| why.to_string()).and_then(|credentials| {
+            config.map_or(Ok(()), |config| config.check_identity(&credentials).map_err(|why| why.to_string()))
+        });
+        if let Err(why) = judged {
+            self.problems.insert(files.certificate.clone(), why);
+        }
+    }
+}
+
+/// The certificates to show: files, and those that the given configurations name.
+fn named(files: &[PathBuf]) -> Outcome<Named> {
+    let mut named = Named::default();
     for path in files {
         if path.extension().is_none_or(|ending| ending != "toml") {
-            add(&TlsFiles { ca: path.clone(), certificate: path.clone(), key: PathBuf::new() });
+            named.add(path);
             continue;
         }
-        let configured = match Config::read(path) {
-            Ok(config) => config.tls.into_iter().collect(),
+        let before = named.paths.len();
+        match Config::read(path) {
+            Ok(config) => config.tls.iter().for_each(|tls| named.configured(tls, Some(&config))),
             Err(_) => {
                 let file = ClientFile::read(path).map_err(|why| Failure::usage(why.to_string()))?;
-                file.tls.map_or_else(Vec::new, |tls| [tls.client].into_iter().chain(tls.admin).collect())
+                let both =
+                    file.tls.map_or_else(Vec::new, |tls| [tls.client].into_iter().chain(tls.admin).collect());
+                both.iter().for_each(|tls| named.configured(tls, None));
             }
-        };
-        if configured.is_empty() {
+        }
+        if named.paths.len() == before {
             return Err(Failure::usage(format!(
                 "{} names no certificates: connections are plain",
                 path.display()
             )));
         }
-        configured.iter().for_each(&mut add);
     }
-    Ok(all)
+    Ok(named)
 }
 
 fn holds(certificate: &Certificate, now: SystemTime) -> bool {
@@ -121,7 +156,12 @@ fn describe(text: &mut String, path: &Path, certificate: &Certificate, now: Syst
     }
 }
 
-fn json(path: &Path, certificate: &Certificate, now: SystemTime) -> serde_json::Value {
+fn json(
+    path: &Path,
+    certificate: &Certificate,
+    problem: Option<&String>,
+    now: SystemTime,
+) -> serde_json::Value {
     serde_json::json!({
         "file": path.display().to_string(),
         "holder": holder(certificate),
@@ -134,5 +174,6 @@ fn json(path: &Path, certificate: &Certificate, now: SystemTime) -> serde_json::
         "serial": certificate.serial,
         "signer": certificate.issuer,
         "hosts": certificate.own_hosts(),
+        "problem": problem,
     })
 }

@@ -163,7 +163,7 @@ fn certificates_that_are_not_its_own_keep_a_replica_from_starting() {
     take(&tls(&made, 2));
     serve().fails(2, &["the certificate is for replica 2", "replica 1"]);
     take(&tls(&other, 1));
-    serve().fails(1, &["not among those that this side trusts"]);
+    serve().fails(1, &["is of another cluster", "quorate cert issue --ca DIR/ca --replica 1"]);
     let read = |name: &str| fs::read_to_string(made.path().join("ca").join(name)).expect("it is there");
     let authority =
         Authority::read(&Issued { certificate: read("ca.pem"), key: read("ca.key") }).expect("one");
@@ -171,6 +171,63 @@ fn certificates_that_are_not_its_own_keep_a_replica_from_starting() {
         put(&tls(&made, 1), "replica", &authority, &replica(1), validity);
         serve().fails(1, &[says]);
     }
+}
+
+/// `quorate cert show` of a configuration whose certificates do not go together says all of this.
+#[track_caller]
+fn not_shown_as_good(config: &str, says: &[&str]) {
+    let shown = quorate(&["cert", "show", config]);
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    assert!(says.iter().all(|says| shown.out.contains(says)), "{shown:?}");
+}
+
+#[test]
+fn a_replica_with_files_of_another_cluster_is_told_the_command_that_mends_it() {
+    let (made, other) = (Made::three(), Made::three());
+    let own = |at: &Made, id: u16| at.path().join(format!("replica-{id}/tls"));
+    for name in ["replica.pem", "replica.key"] {
+        fs::copy(own(&other, 3).join(name), own(&made, 3).join(name)).expect("copied");
+    }
+    let (config, out) = (text(&made.config(3)), text(&own(&made, 3)));
+    let certificate = text(&own(&made, 3).join("replica.pem"));
+    let ca = text(&made.path().join("ca"));
+    not_shown_as_good(
+        &config,
+        &["replica 3 of cluster", "is of another cluster", "quorate cert issue", "--replica 3"],
+    );
+    let json: Value = serde_json::from_str(&quorate(&["cert", "show", "--json", &config]).out).expect("JSON");
+    assert!(json[0]["problem"].as_str().expect("a text").contains("of another cluster"), "{json}");
+    assert!(json[1]["problem"].is_null(), "{json}");
+    let says = format!("quorate cert issue --ca {ca} --replica 3 --out {out}");
+    quorate(&["cert", "renew", "--ca", &ca, &certificate]).fails(2, &["name the right authority", &says]);
+
+    // Where another replica has its own, nothing is written.
+    let place = text(&own(&made, 2));
+    quorate(&["cert", "issue", "--ca", &ca, "--replica", "3", "--out", &place])
+        .fails(2, &["the certificate of replica 2", "--out"]);
+    assert_eq!(quorate(&["cert", "show", &text(&made.config(2))]).code, Some(0));
+
+    // The hosts stay: clients of other programs go by them.
+    let said = quorate(&["cert", "issue", "--ca", &ca, "--replica", "3", "--out", &out]).ok();
+    assert!(said.contains("in place of") && said.contains("127.0.0.1, localhost"), "{said}");
+    let shown = quorate(&["cert", "show", &config]).ok();
+    assert!(
+        shown.contains("hosts   127.0.0.1, localhost") || shown.contains("hosts   localhost, 127.0.0.1"),
+        "{shown}"
+    );
+    Running::of(made);
+}
+
+#[test]
+fn a_certificate_of_an_authority_that_was_replaced_is_told_from_one_of_another_cluster() {
+    let made = Made::three();
+    let (ca, config) = (text(&made.path().join("ca")), text(&made.config(1)));
+    quorate(&["cert", "new-authority", "--ca", &ca]).ok();
+    quorate(&["cert", "renew", "--ca", &ca, &text(&made.path().join("replica-1/tls/replica.pem"))]).ok();
+    not_shown_as_good(&config, &["was replaced", "cert issue --ca DIR/ca --replica 1"]);
+    let out = text(&made.path().join("replica-1/tls"));
+    quorate(&["cert", "issue", "--ca", &ca, "--replica", "1", "--out", &out]).ok();
+    quorate(&["cert", "show", &config]).ok();
 }
 
 #[test]
@@ -195,7 +252,7 @@ fn whoever_has_the_wrong_certificate_is_told_and_so_is_the_replica() {
         )
         .replace("key = \"clients/", &format!("key = \"{}/clients/", other.path().display()))
     };
-    with(&get, &both).fails(1, &["not among those that this side trusts"]);
+    with(&get, &both).fails(1, &["is of another cluster"]);
     // A client's for an operator's question.
     let client_only = |text: &str| {
         text.lines().filter(|line| !line.contains("admin_")).map(|line| format!("{line}\n")).collect()

@@ -180,7 +180,7 @@ fn problems_of_members() {
     let seats = seats();
     judge(
         &well(&lags(u64::MAX, true), &seats),
-        "rN lacks more than the log still holds: it fetches a checkpoint from the others",
+        "rN lacks more than the log still holds: it needs a checkpoint, which it fetches from the others once it runs",
         "",
     );
     judge(&well(&lags(65 << 20, true), &seats), "rN lacks X MiB of the log", "`quorate doctor`");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use quorate_tls::{
     Bundle, Certificate, Credentials, Validity, Watched, certificates_in, fuzzing, write_public,
 };
-use quorate_types::Identity;
+use quorate_types::{ClusterId, Identity};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -46,6 +46,7 @@ fn keys_are_for_their_owner_only() {
 #[test]
 fn files_that_do_not_belong_together_are_named() {
     let ((authority, files), (other, _)) = (authority(CLUSTER), authority(CLUSTER));
+    let (foreign, _) = crate::common::authority(ClusterId::new(7));
     let directory = tempfile::tempdir().expect("a directory");
     let issued =
         |by: &quorate_tls::Authority| by.issue(&client("a"), &[], Validity::days(1)).expect("issued");
@@ -57,7 +58,9 @@ fn files_that_do_not_belong_together_are_named() {
         assert!(why.to_string().contains(says), "{why}");
     };
     fails(&mixed, "does not go with the key");
-    fails(&issued(&other), "not among those that this side trusts");
+    fails(&issued(&other), "That authority was replaced");
+    fails(&issued(&foreign), "is of another cluster");
+    fails(&issued(&foreign), "quorate cert issue --ca DIR/ca --client a");
     let mut empty = issued(&authority);
     empty.certificate = "nothing".into();
     fails(&empty, "no certificate in it");
