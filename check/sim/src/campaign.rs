@@ -40,9 +40,8 @@ pub fn run_plan(plan: Plan, level: Level) -> (Report, Trace) {
     run_world(World::new(plan, level))
 }
 
-/// Runs one seed with a guest.
-pub fn run_guest(seed: u64, profile: &Profile, guest: Box<dyn Guest>, level: Level) -> (Report, Trace) {
-    let plan = Plan::with_guest(seed, profile, &*guest);
+/// Runs one plan with a guest, which is of [`Plan::with_guest`] or [`Plan::alone`].
+pub fn run_guest(plan: Plan, guest: Box<dyn Guest>, level: Level) -> (Report, Trace) {
     run_world(World::new(plan, level).hosting(guest))
 }
 
@@ -52,16 +51,27 @@ fn run_world(mut world: World) -> (Report, Trace) {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| world.run()));
     QUIET.with(|quiet| *quiet.borrow_mut() = false);
     let report = ended.unwrap_or_else(|panic| {
-        let at = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();
-        let failure = Failure::new("panic", format!("{} at {at}", message(&*panic)));
+        let failure = match panic.downcast::<Failure>() {
+            Ok(failure) => *failure,
+            Err(panic) => Failure::new("panic", panicked(&*panic)),
+        };
         Report { failure: Some(failure), ..world.report() }
     });
     (report, world.trace().clone())
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// Ends a run with what this check found, from wherever that is seen.
+pub fn fail(checker: &'static str, text: impl Into<String>) -> ! {
+    panic::panic_any(Failure::new(checker, text))
+}
+
+/// What a panic of a run said, and where.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
+    let text =
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned());
+    let at = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();
+    format!("{text} ({at})")
 }
 
 /// Runs one seed.

@@ -5,6 +5,7 @@
 //! Start with `world.rs` (one run), then `plan.rs` (what a seed decides) and `checks.rs` (what must hold). docs/testing.md tells
 //! how to repeat a failure, and how to write a scenario, a fault and a checker.
 
+pub mod alone;
 pub mod campaign;
 pub mod cells;
 pub mod checks;
@@ -39,5 +40,5 @@ pub mod world;
 pub use plan::{ExecutorKind, Fault, Focus, Plan, Profile};
 pub use quorate_log::SyncMode;
 pub use quorate_types::HAS_PLANTED;
-pub use trace::Level;
+pub use trace::{Level, Trace};
 pub use world::{Report, World};

@@ -656,7 +656,7 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{}{} replicas{}{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{}{} replicas{}{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes{}, {} operations each, {} faults in {:.1} s",
             self.focus.map_or(String::new(), |focus| format!("about {}: ", focus.name())),
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
@@ -677,8 +677,11 @@ impl Plan {
             self.log.segment_bytes >> 10,
             self.borders.mode,
             self.borders.interval_bytes,
-            self.service.kind,
-            self.service.bulk,
+            if self.carriers == self.clients {
+                String::new()
+            } else {
+                format!(", {:?} {}", self.service.kind, self.service.bulk)
+            },
             self.workload.operations,
             self.faults.len(),
             self.heal_at as f64 / 1e9

@@ -7,6 +7,8 @@ mod keeping;
 mod record;
 mod storage;
 
+use crate::alone::Alone;
+use crate::guest::Hosted;
 use crate::late::Late;
 use crate::plan::{EraKind, Plan};
 use crate::racy::Racy;
@@ -15,7 +17,7 @@ use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
 use quorate_admit::{AdmissionLimits, ChecksAway, KnownMember, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::{Execution, ParallelService, Sequential, Service, SessionLimits, Verified, Work};
+use quorate_execute::{Execution, Sequential, Service, SessionLimits, Verified, Work};
 use quorate_log::{Log, SyncMode};
 use quorate_node::{
     Effects, EraConfig, LevelConfig, NextEra, Node, NodeConfig, Recovered, Restoring, SeatLimits,
@@ -304,17 +306,19 @@ impl Replica {
         &mut self,
         plan: &Plan,
         config: NodeConfig,
-        guest: Option<Arc<dyn ParallelService>>,
+        guest: Option<Hosted>,
         calm: bool,
     ) -> Result<(), NoStart> {
         self.tap = Tap::default();
         // Its randomness is of this life, and not that of the disk.
         self.front = plan.service.watched.then(|| Front::new(Rng::of(config.seed, 9071)));
-        let service = Box::new(match (&self.front, guest) {
-            (Some(front), _) => Watched::fed(plan.service, self.tap.clone(), front.feed()),
-            (None, Some(guest)) => Watched::hosting(plan.service, self.tap.clone(), guest),
-            (None, None) => Watched::new(plan.service, Some(self.tap.clone())),
-        });
+        let (config_of, tap) = (plan.service, self.tap.clone());
+        let service: Box<dyn Service> = match (&self.front, guest) {
+            (_, Some(Hosted::Alone(service, holds))) => Box::new(Alone::new(service, holds, tap)),
+            (Some(front), _) => Box::new(Watched::fed(config_of, tap, front.feed())),
+            (None, Some(Hosted::Beside(guest))) => Box::new(Watched::hosting(config_of, tap, guest)),
+            (None, None) => Box::new(Watched::new(config_of, Some(tap))),
+        };
         let (log_id, log, seed) = (config.log_id, config.log.clone(), config.seed);
         let me = usize::from(config.members.me().number());
         let memory = log.sync == SyncMode::Memory;

@@ -111,6 +111,8 @@ pub struct Row {
     pub command: Vec<u8>,
     /// The reply.
     pub reply: Vec<u8>,
+    /// A digest of the state after it, if one was made.
+    pub state: Option<u32>,
 }
 
 /// A report of a replica's service.
@@ -142,7 +144,8 @@ impl Tap {
     fn lock(&self) -> MutexGuard<'_, Tapped> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    fn push(&self, told: Told) {
+    /// Adds a report.
+    pub fn tell(&self, told: Told) {
         self.lock().told.push(told);
     }
     /// Takes the reports since the last call.
@@ -213,7 +216,7 @@ impl Objects {
     fn tell(&self, view: &mut StateView<'_>, tap: &Tap, told: Told) {
         match self.side_by_side {
             true => view.tell(told),
-            false => tap.push(told),
+            false => tap.tell(told),
         }
     }
 
@@ -297,6 +300,7 @@ impl ParallelService for Objects {
             op: op_of(command),
             command: command.to_vec(),
             reply: answer,
+            state: None,
         });
         self.tell(view, tap, ran);
     }
@@ -620,7 +624,7 @@ impl Service for Watched {
     fn restored(&mut self) {
         Service::restored(&mut self.objects);
         if let Some(tap) = &self.tap {
-            tap.push(Told::Restored);
+            tap.tell(Told::Restored);
         }
     }
 

@@ -22,12 +22,17 @@ pub struct Shrunk {
 
 /// Makes `plan` smaller, in at most `runs_max` runs. `None` when it does not fail.
 pub fn shrink(plan: &Plan, runs_max: usize) -> Option<Shrunk> {
-    let report = run_plan(plan.clone(), Level::Hash).0;
+    shrink_with(plan, runs_max, &mut |plan| run_plan(plan, Level::Hash).0)
+}
+
+/// The same, with another way to run a plan.
+pub fn shrink_with(plan: &Plan, runs_max: usize, run: &mut dyn FnMut(Plan) -> Report) -> Option<Shrunk> {
+    let report = run(plan.clone());
     let checker = report.failure.as_ref()?.checker;
     let mut shrunk = Shrunk { plan: plan.clone(), report, runs: 1 };
     let mut attempt = |shrunk: &mut Shrunk, plan: Plan| {
         shrunk.runs += 1;
-        let report = run_plan(plan.clone(), Level::Hash).0;
+        let report = run(plan.clone());
         let same = report.failure.as_ref().is_some_and(|failure| failure.checker == checker);
         if same {
             (shrunk.plan, shrunk.report) = (plan, report);

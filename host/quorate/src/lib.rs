@@ -2,13 +2,16 @@
 //!
 //! Write a [`TypedService`], when commands are ordinary Rust types, an [`ObjectService`], when the state is large, or a
 //! [`Service`] over bytes; run it on several machines as a [`Replica`], and call it through a [`Client`] or a
-//! [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one process, for a service's own tests; [`twice`] finds what is not deterministic there.
+//! [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one process, for a service's own tests; [`twice`] finds
+//! what is not deterministic there. With the feature `sim` a service runs in the simulator, on virtual time, with all faults.
 //!
 //! `examples/counter.rs` is a whole service with a test that stops its leader, `examples/tickets.rs` one in the object store.
 
 pub mod client;
 mod local;
 pub mod program;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod twice;
 
 pub use client::{BlockingClient, Client, Error, TlsFiles, TypedCallError};

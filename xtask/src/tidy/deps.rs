@@ -13,13 +13,19 @@ const CHECK: u32 = 5;
 const PACKAGES_MAX: usize = 36;
 
 /// Imports against the rule, with the reasons. `dev`: for tests only.
-const ALLOWED: [(&str, &str, Allowed, &str); 8] = [
+const ALLOWED: [(&str, &str, Allowed, &str); 9] = [
     ("front/lab", "check/floor", Allowed::Always, "`bench floor` is a command"),
     (
         "front/lab",
         "check/sim",
         Allowed::Always,
         "`sim` and `bench gate` are commands, and its liars are those of `chaos lie`",
+    ),
+    (
+        "host/quorate",
+        "check/sim",
+        Allowed::Always,
+        "`quorate::sim` is its feature, with which a service's author tests it",
     ),
     ("front/etcd-grpc", "check/skipped", Allowed::Tests, "tests beside a real etcd say when there is none"),
     ("front/zookeeper", "check/skipped", Allowed::Tests, "so do tests beside a real ZooKeeper"),

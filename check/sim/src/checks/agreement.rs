@@ -22,6 +22,13 @@ impl Agreement {
                 Ok(true)
             }
             Some(first) if first == row => Ok(false),
+            Some(first) if (Row { state: first.state, ..row.clone() }) == *first => Err(Failure::new(
+                "agreement",
+                format!(
+                    "after command {} the state of {name} differs from that of another replica: {row:?}",
+                    index + 1
+                ),
+            )),
             Some(first) => Err(Failure::new(
                 "agreement",
                 format!("command {} of {name} is {row:?}, and was {first:?} elsewhere", index + 1),

@@ -1,8 +1,8 @@
 //! Clusters with a guest.
 
-use super::{Plan, Profile};
+use super::{Fault, Plan, Profile};
 use crate::guest::Guest;
-use crate::service::Kind;
+use crate::service::{Kind, ServiceConfig};
 
 impl Plan {
     /// The plan of this seed for a cluster with a guest, whose state lies in the engine's store.
@@ -13,6 +13,16 @@ impl Plan {
         plan.lying_clients.clear();
         plan.restored = false;
         (plan.service.kind, plan.service.watched) = (Kind::InStore, false);
+        plan
+    }
+
+    /// The plan of this seed for a cluster that runs nothing but a guest's service. All clients carry its commands; `workload` says how many
+    /// each should ask for. Nothing gets into a state that the guest did not put there.
+    pub fn alone(seed: u64, profile: &Profile) -> Self {
+        let mut plan = Self::new(seed, profile);
+        plan.lying_clients.clear();
+        plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
+        (plan.carriers, plan.restored, plan.service) = (plan.clients, false, ServiceConfig::default());
         plan
     }
 

@@ -3,15 +3,13 @@
 use super::MS;
 use super::cluster::Cluster;
 use crate::client::{Client, Ended};
-use crate::guest::{Front, Guest, Newest};
+use crate::guest::{Front, Guest, Hosted, Newest};
 use crate::plan::Plan;
 use crate::processes::Processes;
 use crate::queue::Event;
 use crate::service::GUEST;
 use crate::timeline::Timeline;
 use bytes::Bytes;
-use quorate_execute::ParallelService;
-use std::sync::Arc;
 
 /// The guest acts about so often.
 const ACTS: u64 = MS;
@@ -36,7 +34,7 @@ impl Hosting {
     }
 
     /// The guest's service for a new life of a replica.
-    pub(super) fn service(&mut self, who: usize) -> Option<Arc<dyn ParallelService>> {
+    pub(super) fn service(&mut self, who: usize) -> Option<Hosted> {
         Some(self.guest.as_mut()?.service(who))
     }
 

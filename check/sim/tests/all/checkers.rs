@@ -23,7 +23,7 @@ fn row(seq: u64, number: u32, value: &[u8]) -> Row {
     command.extend_from_slice(&number.to_le_bytes());
     let put = quorate_kv::KvCommand::One(quorate_kv::Operation::Put { key: b"k0", value });
     put.encode(&mut command);
-    Row { seq, time: seq, seed: 1, op: (1, number), command, reply: vec![1, 0] }
+    Row { seq, time: seq, seed: 1, op: (1, number), command, reply: vec![1, 0], state: None }
 }
 
 fn done(number: u32, way: Way, outcome: Outcome) -> Done {
@@ -67,6 +67,7 @@ fn agreement_sees_another_command_reply_or_batch() {
         Row { reply: vec![1, 1], ..row(1, 0, b"a") },
         Row { time: 2, ..row(1, 0, b"a") },
         Row { seed: 2, ..row(1, 0, b"a") },
+        Row { state: Some(7), ..row(1, 0, b"a") },
     ];
     for other in others {
         assert!(agreement.executed("r3", 0, &other).is_err(), "{other:?}");

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use quorate_execute::{Context, ParallelService, ReplySink, StateView};
 use quorate_sim::campaign::run_guest;
 use quorate_sim::checks::Failure;
-use quorate_sim::guest::{Front, Guest};
-use quorate_sim::{Level, Profile};
+use quorate_sim::guest::{Front, Guest, Hosted};
+use quorate_sim::{Level, Plan, Profile};
 use std::sync::{Arc, Mutex};
 
 const COUNT: &[u8] = b"\0count";
@@ -62,8 +62,8 @@ fn number(answer: &[u8]) -> u64 {
 }
 
 impl Guest for Counting {
-    fn service(&mut self, who: usize) -> Arc<dyn ParallelService> {
-        Arc::new(Counter { who, lies: self.lies })
+    fn service(&mut self, who: usize) -> Hosted {
+        Hosted::Beside(Arc::new(Counter { who, lies: self.lies }))
     }
 
     fn carriers(&self, replicas: usize) -> usize {
@@ -131,7 +131,8 @@ impl Guest for Counting {
 fn run(seed: u64, profile: &Profile, lies: bool) -> (Option<Failure>, Option<u64>) {
     let guest = Counting { lies, ..Counting::default() };
     let end = guest.end.clone();
-    let (report, _) = run_guest(seed, profile, Box::new(guest), Level::Hash);
+    let plan = Plan::with_guest(seed, profile, &guest);
+    let (report, _) = run_guest(plan, Box::new(guest), Level::Hash);
     let end = *end.lock().expect("nobody panicked");
     (report.failure, end)
 }
@@ -151,7 +152,8 @@ fn a_guest_counts_whatever_happens() {
 #[test]
 fn runs_with_a_guest_are_the_same_each_time() {
     let profile = Profile { replicas: Some(3), ..Profile::default() };
-    let hash = || run_guest(5, &profile, Box::new(Counting::default()), Level::Hash).0.hash;
+    let plan = || Plan::with_guest(5, &profile, &Counting::default());
+    let hash = || run_guest(plan(), Box::new(Counting::default()), Level::Hash).0.hash;
     assert_eq!(hash(), hash());
 }
 

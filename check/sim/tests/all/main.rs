@@ -1,5 +1,6 @@
 //! Whole clusters in one thread. One binary for all of it: each has to be linked with everything. The search for planted bugs has its own, `planted.rs`.
 
+mod alone;
 mod apart;
 mod asleep;
 mod checkers;

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 /// Write the project of a service of your own, in Rust.
 ///
-/// The last part of DIR is the name of the service and of the package. The project is a small service, the program of its replicas, a client, and a
-/// test that ends a replica; its README says how to run it.
+/// The last part of DIR is the name of the service and of the package. The project is a small service, the program of its replicas, a client,
+/// a test that ends a replica, and one in the simulator; its README says how to run it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate new my-service
@@ -32,7 +32,7 @@ const TEMPLATE: (&str, &str) = ("my-service", "my_service");
 /// Where the crate is in a checkout.
 const CRATE: &str = "host/quorate";
 /// Where a file of the project stands, and what the template has for it.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("Cargo.toml", include_str!("template/manifest.toml")),
     ("README.md", include_str!("template/readme.md")),
     (".gitignore", include_str!("template/gitignore")),
@@ -40,6 +40,7 @@ const FILES: [(&str, &str); 7] = [
     ("src/main.rs", include_str!("template/src/main.rs")),
     ("examples/add.rs", include_str!("template/examples/add.rs")),
     ("tests/cluster.rs", include_str!("template/tests/cluster.rs")),
+    ("tests/simulation.rs", include_str!("template/tests/simulation.rs")),
 ];
 /// Names of packages that cargo refuses, or that hide what the project uses.
 const TAKEN: [&str; 12] = [
@@ -68,7 +69,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let text = text
             .replace(TEMPLATE.0, &name)
             .replace(TEMPLATE.1, &name.replace('-', "_"))
-            .replace("{{quorate}}", &dependency);
+            .replace("{{quorate}}", &format!("{{ {dependency} }}"))
+            .replace("{{simulator}}", &format!("{{ {dependency}, features = [\"sim\"] }}"));
         fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     print::line(next(args, &name))?;
@@ -104,10 +106,10 @@ fn is_keyword(name: &str) -> bool {
     KEYWORDS.split_whitespace().any(|keyword| keyword == name)
 }
 
-/// What the manifest says of this crate.
+/// Where the manifest says that this crate is.
 fn dependency(checkout: Option<&Path>) -> Outcome<String> {
     let Some(checkout) = checkout else {
-        return Ok(format!("\"{}\"", env!("CARGO_PKG_VERSION")));
+        return Ok(format!("version = \"{}\"", env!("CARGO_PKG_VERSION")));
     };
     let place = checkout.join(CRATE);
     if !place.join("Cargo.toml").is_file() {
@@ -120,7 +122,7 @@ fn dependency(checkout: Option<&Path>) -> Outcome<String> {
     let text = place.to_str().ok_or_else(|| {
         Failure::usage("--quorate: a manifest can not name this directory, since it is no UTF-8")
     })?;
-    Ok(format!("{{ path = {} }}", toml::Value::from(text)))
+    Ok(format!("path = {}", toml::Value::from(text)))
 }
 
 fn refuse_full(dir: &Path) -> Outcome<()> {
@@ -139,7 +141,7 @@ fn refuse_full(dir: &Path) -> Outcome<()> {
 
 fn next(args: &Args, name: &str) -> String {
     let mut text = format!(
-        "{name} is made. In {}:\n  cargo test{:30}three replicas in one process, of which one ends\n  cargo build --release\n  \
+        "{name} is made. In {}:\n  cargo test{:30}replicas in one process of which one ends, and simulated ones\n  cargo build --release\n  \
          quorate dev -- target/release/{name}\nIn another terminal:\n  cargo run --release --example add apples 3\n\
          The service is in src/lib.rs; README.md says what else there is. `quorate dev` keeps its data in {DEV_DIRECTORY}.",
         args.dir.display(),

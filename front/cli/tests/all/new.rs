@@ -14,7 +14,7 @@ fn the_project_is_the_template_under_its_own_name() {
     let said = quorate(&["new", shown, "--quorate", CHECKOUT]).ok();
     assert!(said.contains("quorate dev -- target/release/apple-cart"), "{said}");
     let read = |file: &str| fs::read_to_string(dir.join(file)).expect("it is there");
-    for file in ["src/lib.rs", "src/main.rs", "examples/add.rs", "tests/cluster.rs"] {
+    for file in ["src/lib.rs", "src/main.rs", "examples/add.rs", "tests/cluster.rs", "tests/simulation.rs"] {
         let template = fs::read_to_string(format!("{TEMPLATE}/{file}")).expect("it is there");
         let wanted = template.replace("my-service", "apple-cart").replace("my_service", "apple_cart");
         assert_eq!(read(file), wanted, "{file}");
@@ -35,7 +35,9 @@ fn without_a_checkout_it_builds_with_the_published_crate() {
     let shown = dir.to_str().expect("UTF-8");
     assert!(quorate(&["new", shown]).ok().contains("the published crate; --quorate DIR"));
     let manifest = fs::read_to_string(dir.join("Cargo.toml")).expect("it is there");
-    assert!(manifest.contains(&format!("quorate = \"{}\"", env!("CARGO_PKG_VERSION"))), "{manifest}");
+    let version = format!("version = \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(manifest.contains(&format!("quorate = {{ {version} }}")), "{manifest}");
+    assert!(manifest.contains(&format!("quorate = {{ {version}, features = [\"sim\"] }}")), "{manifest}");
 }
 
 #[test]

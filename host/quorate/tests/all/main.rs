@@ -14,6 +14,8 @@ mod liars;
 mod long_commands;
 mod own_replies;
 mod panics;
+#[cfg(feature = "sim")]
+mod simulated;
 mod twice;
 mod typed;
 mod workers;

@@ -14,8 +14,8 @@ use quorate_execute::{
     StateView,
 };
 use quorate_sim::campaign::run_guest;
-use quorate_sim::guest::{Front, Guest};
-use quorate_sim::{Level, Profile};
+use quorate_sim::guest::{Front, Guest, Hosted};
+use quorate_sim::{Level, Plan, Profile};
 use quorate_types::AgreedTime;
 use quorate_zookeeper::feed::{Feed, Heard};
 use quorate_zookeeper::server::{ConnId, Now};
@@ -295,12 +295,12 @@ impl OnReplicas {
 }
 
 impl Guest for OnReplicas {
-    fn service(&mut self, who: usize) -> Arc<dyn ParallelService> {
+    fn service(&mut self, who: usize) -> Hosted {
         self.look_at_the_log();
         let life = self.life(who);
         *life = Life { lives: life.lives + 1, ..Life::default() };
         let (feed, log) = (life.feed.clone(), life.log.clone());
-        Arc::new(Recorded { zookeeper: ZooKeeper::new(rules(TIMING)), feed, log })
+        Hosted::Beside(Arc::new(Recorded { zookeeper: ZooKeeper::new(rules(TIMING)), feed, log }))
     }
 
     fn carriers(&self, replicas: usize) -> usize {
@@ -415,7 +415,7 @@ impl Guest for OnReplicas {
 /// Runs one seed, and tells what went wrong.
 fn run(seed: u64, profile: &Profile, counts: &Arc<Mutex<checks::Counts>>, level: Level) -> Option<String> {
     let guest = OnReplicas::new(seed, counts.clone());
-    let (report, trace) = run_guest(seed, profile, Box::new(guest), level);
+    let (report, trace) = run_guest(Plan::with_guest(seed, profile, &guest), Box::new(guest), level);
     if level != Level::Hash {
         print!("{}", trace.text());
     }
