@@ -152,6 +152,9 @@ impl Admin {
     pub fn ask(&self, replica: ReplicaId) -> Result<Status, String> {
         let text = self.client.status(replica).map_err(|why| match why {
             quorate::Error::Connection { text, .. } => text,
+            quorate::Error::DeadlineExceeded { .. } => {
+                "no answer in time; if it executes a command that takes long, its log names it".to_owned()
+            }
             other => other.to_string(),
         })?;
         let raw: serde_json::Value =

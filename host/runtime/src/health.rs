@@ -1,6 +1,6 @@
 //! The health endpoint: plain HTTP/1.1, for the probes of supervisors that know nothing of Quorate, and for Prometheus.
 //!
-//! `/livez` says whether the lane still takes its turns; `/readyz` whether this replica serves: it knows a leader, its state is sound, its
+//! `/livez` says whether the lane still takes its turns, or executes a command that takes long; `/readyz` whether this replica serves: it knows a leader, its state is sound, its
 //! disk has space, and it is not behind the agreed checkpoint. `/metrics` tells the numbers of the status (`metrics.rs`). The endpoint tells
 //! nothing else and accepts no commands, so it needs no certificates.
 //!
@@ -9,6 +9,7 @@
 //! Tests: `health/tests.rs`, tests/all/health.rs.
 
 use crate::disk_thread::{Completion, Mailbox};
+use crate::lane::Long;
 use crate::metrics;
 use crossbeam_channel::bounded;
 use mio::net::{TcpListener, TcpStream};
@@ -59,6 +60,15 @@ struct Shared {
     stop: AtomicBool,
     /// The lane, once it exists.
     lane: OnceLock<Mailbox>,
+    /// What it executes for long.
+    long: OnceLock<Long>,
+}
+
+impl Shared {
+    /// What the lane executes for long, in words.
+    fn executes(&self) -> Option<String> {
+        self.long.get()?.words()
+    }
 }
 
 impl Health {
@@ -94,6 +104,11 @@ impl Health {
         let _ = self.shared.lane.set(lane);
         self.address
     }
+
+    /// From now on a lane that executes for long is told from one that stands still.
+    pub(crate) fn watch(&self, long: Long) {
+        let _ = self.shared.long.set(long);
+    }
 }
 
 impl Drop for Health {
@@ -113,6 +128,8 @@ enum Heard {
     Starts,
     /// The lane did not answer in time.
     Silence,
+    /// It did not, since it executes: what, in words.
+    Executes(String),
     /// Why it is not ready; empty when it is.
     Lacks(Vec<String>),
 }
@@ -204,9 +221,11 @@ fn answer(request: Request, heard: &Heard) -> Vec<u8> {
         Request::Refused(status) => (status, format!("{}\n", reason(status)), false),
         Request::Probe { wish, bodiless } => {
             let lacks = match (wish, heard) {
-                (Wish::Live, Heard::Starts | Heard::Lacks(_)) => String::new(),
+                // To start it again would not help: it executes the same once more.
+                (Wish::Live, Heard::Starts | Heard::Executes(_) | Heard::Lacks(_)) => String::new(),
                 (_, Heard::Starts) => "starts\n".to_owned(),
                 (_, Heard::Silence) => "does not take its turns\n".to_owned(),
+                (_, Heard::Executes(what)) => format!("{what}\n"),
                 (wish, Heard::Lacks(lacks)) => {
                     let counts = |lack: &&String| wish != Wish::ReadyButFull || *lack != FULL;
                     lacks.iter().filter(counts).map(|lack| format!("{lack}\n")).collect()
@@ -427,7 +446,9 @@ impl Host {
     fn ask_all(&mut self) -> Option<&str> {
         let fresh = self.metrics.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
         if !fresh {
-            let told = count(self.shared.lane.get());
+            let lasts = self.shared.long.get().map_or(Duration::ZERO, Long::lasts);
+            let told = count(self.shared.lane.get()).or_else(|| (lasts > SILENCE).then(String::new));
+            let told = told.map(|others| others + &metrics::executing(lasts));
             self.metrics = Some((Instant::now(), told));
         }
         self.metrics.as_ref()?.1.as_deref()
@@ -441,7 +462,10 @@ impl Host {
         }
         let shared = &self.shared;
         let (_, heard) = self.heard.get_or_insert_with(|| {
-            let heard = hear(shared.lane.get());
+            let heard = match hear(shared.lane.get()) {
+                Heard::Silence => shared.executes().map_or(Heard::Silence, Heard::Executes),
+                heard => heard,
+            };
             (Instant::now(), heard)
         });
         heard

@@ -38,6 +38,7 @@ mod door;
 mod fair;
 mod hurt;
 mod late;
+mod long;
 mod neighbor;
 mod pace;
 mod pillars;
@@ -63,6 +64,7 @@ pub(crate) use queue::Sleeper;
 
 pub(crate) use addresses::Addresses;
 use door::ENTRY;
+pub(crate) use long::Long;
 use placement::Placement;
 use pulse::Pulse;
 use sides::Sides;
@@ -176,6 +178,8 @@ pub(crate) struct Lane {
     home: Home,
     sockets: Sockets,
     pulse: Pulse,
+    /// What it executes for long.
+    long: Long,
     /// The share of a busy lane's time for accepting connections.
     entry: Share,
     /// The other lanes, and the lane of each connection.
@@ -238,6 +242,8 @@ impl Lane {
             heartbeat,
             ..
         } = parts;
+        let long = Long::default();
+        health.iter().for_each(|health| health.watch(long.clone()));
         let limits = limits.shared_by(1 + others.len());
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, credentials.is_some()).hurt(&hurt);
         // A mouth hears and says everything on the main lane.
@@ -250,7 +256,8 @@ impl Lane {
         Ok(Self {
             home: Home::new(node, mouth),
             sockets: sockets(poll),
-            pulse: Pulse::start(heartbeat)?,
+            pulse: Pulse::start(heartbeat, long.clone())?,
+            long,
             entry: Share::one_in(ENTRY),
             sides,
             listener,
@@ -282,6 +289,7 @@ impl Lane {
 
     /// Runs until it is told to stop, its disk fails, or another era begins, which it gives.
     pub(crate) fn run(mut self) -> Result<Option<Box<NextEra>>, Halt> {
+        self.long.watched.this_thread();
         let registry = self.sockets.poll.registry();
         if let Err(error) = registry.register(&mut self.listener, LISTENER, Interest::READABLE) {
             return Err(Halt::LogWriteFailed { why: format!("the listening socket: {error}") });

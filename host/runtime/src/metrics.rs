@@ -8,8 +8,9 @@ mod table;
 
 pub use table::METRICS;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -123,6 +124,16 @@ fn is_something(value: &Value) -> bool {
 /// A label's value as it may stand between quotes.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// The only metric of a replica that has executed one request for so long, and tells nothing else.
+pub(crate) fn executing(lasts: Duration) -> String {
+    let (mut out, status) = (String::new(), json!({ "executing_s": lasts.as_secs_f64() }));
+    METRICS
+        .iter()
+        .filter(|metric| metric.name == table::EXECUTING)
+        .for_each(|one| one.write(&status, &mut out));
+    out
 }
 
 /// All metrics of a replica with this status.

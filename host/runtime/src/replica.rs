@@ -21,7 +21,7 @@ use crate::workers::{Crew, Workers};
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
-use quorate_execute::{Panicked, Service};
+use quorate_execute::{Service, UnderWay};
 use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
 use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring, Witness};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
@@ -384,7 +384,7 @@ fn spawn(
 fn naming<T>(runs: impl FnOnce() -> T) -> Result<T, Halt> {
     // Nothing that it leaves behind is used again.
     catch_unwind(AssertUnwindSafe(runs)).map_err(|panic| {
-        let Some(Panicked { seq, request, bytes }) = Panicked::take() else { resume_unwind(panic) };
+        let Some(UnderWay { seq, request, bytes }) = UnderWay::panicked() else { resume_unwind(panic) };
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let why = text.or_else(|| panic.downcast_ref::<String>().cloned());
         Halt::ServicePanicked { seq, request, bytes, why: why.unwrap_or_else(|| "it said nothing".into()) }

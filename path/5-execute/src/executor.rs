@@ -25,11 +25,11 @@ use crate::images::{ImageParts, Shadow};
 use crate::neighbours::Neighbours;
 use crate::nested::{Nested, NestedPart};
 use crate::outcomes::Outcomes;
-use crate::panicked::{Panicked, Runs};
 use crate::parallel::{ParallelService, Ran, no_replies, of_query, write_replies};
 use crate::published::Published;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Handling, SessionLimits, SessionTable};
+use crate::under_way::{Runs, UnderWay};
 use crate::verified::Chain;
 use crate::view::{Noted, Told};
 use quorate_state::store::{Store, Version};
@@ -181,7 +181,7 @@ impl Executor {
             self.tell_expired(&ended, &ctx);
         }
         if self.deadline.is_some_and(|deadline| deadline <= due) {
-            let _runs = Runs(Panicked { seq, request: None, bytes: 0 });
+            let _runs = Runs::new(UnderWay { seq, request: None, bytes: 0 });
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         self.changed(None, before, &mut results);
@@ -396,7 +396,7 @@ impl Executor {
             }
             replies.clear();
             let request = Some((ctx.client(), Some(header.number)));
-            let _runs = Runs(Panicked { seq: ctx.seq(), request, bytes: body.len() });
+            let _runs = Runs::new(UnderWay { seq: ctx.seq(), request, bytes: body.len() });
             if header.kind == RequestKind::Query {
                 replies.push_with(|reply| service.query(body, &of_query(ctx), reply));
             } else {

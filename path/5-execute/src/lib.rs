@@ -112,7 +112,6 @@ mod nested;
 mod objects;
 mod ordered;
 mod outcomes;
-mod panicked;
 mod parallel;
 mod pieces;
 #[cfg(all(test, planted))]
@@ -123,6 +122,7 @@ mod sessions;
 mod speculative;
 mod tracked;
 mod typed;
+mod under_way;
 mod verified;
 mod verify;
 mod view;
@@ -147,7 +147,6 @@ pub use nested::{
 pub use objects::{InStore, ObjectService};
 pub use ordered::{Ahead, AheadLimits, InOrder, Parallelism};
 pub use outcomes::{Outcome, Outcomes};
-pub use panicked::Panicked;
 pub use parallel::{Parallel, ParallelService, Ran};
 pub use published::{Published, Publisher};
 pub use quorate_admit::Lookup;
@@ -160,6 +159,7 @@ pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{
     Typed, TypedError, TypedService, decode_letter, decode_reply, encode_command, encode_command_since,
 };
+pub use under_way::{UnderWay, Watched};
 pub use verified::{Counts as VerifiedCounts, Differs, Memo, Ruled, Verified, Worth};
 pub use verify::{OwnTokens, Tellers, Verify, VerifyConfig};
 pub use view::{StateRange, StateView};

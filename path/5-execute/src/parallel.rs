@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::events::{Events, Observer, Tells};
 use crate::letters::Letter;
 use crate::objects::ObjectService;
-use crate::panicked::{Panicked, Runs};
 use crate::service::{BatchReplies, KeyUse, ReplySink};
+use crate::under_way::{Runs, UnderWay};
 use crate::view::{Noted, StateView, Told};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Items, ItemsBuilder};
@@ -221,7 +221,8 @@ pub(crate) fn run(
     replies_max: usize,
 ) -> Ran {
     let (mut replies, mut reply) = (BatchReplies::new(replies_max), Vec::new());
-    let _runs = Runs(Panicked { seq: ctx.seq(), request: Some((ctx.client(), None)), bytes: body.len() });
+    let _runs =
+        Runs::new(UnderWay { seq: ctx.seq(), request: Some((ctx.client(), None)), bytes: body.len() });
     if kind == RequestKind::Query {
         replies.push_with(|reply| service.query(&view, body, &of_query(ctx), reply));
     } else {

@@ -1,11 +1,14 @@
-//! Commands that take longer than leaders may be silent: nobody is replaced for that.
+//! Commands that take longer than leaders may be silent: nobody is replaced for that, and who probes the replica is told what it executes.
 
 use quorate::{
     BlockingClient, CheckpointError, CheckpointSink, CheckpointSource, Client, Context, LocalCluster,
-    ReplicaId, ReplySink, Service,
+    Options, ReplicaId, ReplySink, Service,
 };
-use std::sync::Mutex;
-use std::time::Duration;
+use quorate_runtime::free_ports;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
 
 /// Much longer than a leader may be silent.
 const LONG: Duration = Duration::from_secs(2);
@@ -57,4 +60,70 @@ fn a_long_command_costs_no_leadership() {
         before == views(&client, &cluster)
     };
     assert!((0..5).any(|_| stays()), "somebody was replaced each time");
+}
+
+/// What the replica says to this probe.
+fn probe(address: &str, path: &str) -> String {
+    let mut visit = TcpStream::connect(address).expect("it listens");
+    visit.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    write!(visit, "GET {path} HTTP/1.1\r\n\r\n").expect("it can be asked");
+    let mut said = String::new();
+    visit.read_to_string(&mut said).expect("an answer");
+    said
+}
+
+/// Executes each command until a test lets it go on.
+struct Held(Arc<Barrier>);
+
+impl Service for Held {
+    fn execute(&mut self, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        self.0.wait();
+        reply.write(b"done");
+    }
+    fn query(&self, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+    fn checkpoint(&self, _: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+    fn restore(&mut self, _: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn whoever_probes_the_replica_is_told_what_takes_long() {
+    let barrier = Arc::new(Barrier::new(2));
+    let held = barrier.clone();
+    let address = format!("127.0.0.1:{}", free_ports(1).expect("a port")[0]);
+    let health = |config: &mut quorate::Config| config.health = Some(address.clone());
+    let service = move || Box::new(Held(held.clone())) as Box<dyn Service>;
+    let cluster = LocalCluster::temporary_with(1, service, health, |_| Options::default());
+    let cluster = cluster.expect("a cluster");
+    let client = cluster.client().timeout(PATIENCE).build_blocking().expect("a client");
+    let session = client.open_session().expect("a session");
+    let idle = "quorate_executing_seconds 0\n";
+    assert!(probe(&address, "/metrics").contains(idle));
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| session.call_one(b"12345"));
+        let waits = Instant::now();
+        let said = loop {
+            let said = probe(&address, "/readyz");
+            if said.contains("executes one request") {
+                break said;
+            }
+            assert!(waits.elapsed() < PATIENCE, "{said}");
+        };
+        assert!(
+            said.starts_with("HTTP/1.1 503 ") && said.contains(" of client ") && said.contains("at seq "),
+            "{said}"
+        );
+        assert!(probe(&address, "/livez").starts_with("HTTP/1.1 200 "));
+        let metrics = probe(&address, "/metrics");
+        assert!(metrics.contains("\nquorate_executing_seconds ") && !metrics.contains(idle), "{metrics}");
+        barrier.wait();
+        call.join().expect("no panic").expect("a reply");
+    });
+    let waits = Instant::now();
+    while !probe(&address, "/metrics").contains(idle) {
+        assert!(waits.elapsed() < PATIENCE);
+    }
 }

@@ -2,11 +2,12 @@
 //!
 //! A command may take long, and the lane that executes it hears and says nothing meanwhile. The others would think that the leader is gone.
 //! So the lane lends its connections to a thread for the part of a turn in which it executes. If the turn goes on, the thread repeats the
-//! last heartbeats on them. That thread does nothing else; a lane whose turns are short never notices it.
+//! last heartbeats on them. Besides, it tells what takes long (`long.rs`). A lane whose turns are short never notices that thread.
 //!
 //! It repeats heartbeats for [`LIMIT`] at most: a command that takes longer may never end, and another replica may do better.
 //! Tests: `pulse/tests.rs`, host/quorate/tests/all/long_commands.rs.
 
+use super::long::{Long, Watcher};
 use crate::connection::Connection;
 use quorate_types::{ConnId, Span, Time};
 use quorate_wire::OutFrame;
@@ -66,12 +67,13 @@ impl Pulse {
     ///
     /// # Errors
     /// The error of the system.
-    pub(super) fn start(heartbeat: Span) -> io::Result<Self> {
+    pub(super) fn start(heartbeat: Span, long: Long) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let look = Duration::from_nanos(heartbeat.nanos() / 2).max(LOOK_MIN);
         let of_thread = shared.clone();
-        let thread =
-            std::thread::Builder::new().name("pulse".into()).spawn(move || watch(&of_thread, look))?;
+        let thread = std::thread::Builder::new()
+            .name("pulse".into())
+            .spawn(move || watch(&of_thread, look, Watcher::new(long)))?;
         Ok(Self { shared, thread: Some(thread), every: heartbeat, due: Time::ZERO })
     }
 
@@ -119,7 +121,7 @@ impl Drop for Pulse {
 }
 
 /// Looks again and again whether the same turn still goes on.
-fn watch(shared: &Shared, look: Duration) {
+fn watch(shared: &Shared, look: Duration, mut watcher: Watcher) {
     let (mut seen, mut since) = (0, Instant::now());
     let mut state = shared.lock();
     while !state.ends {
@@ -127,6 +129,9 @@ fn watch(shared: &Shared, look: Duration) {
             (seen, since) = (state.times, Instant::now());
         } else if since.elapsed() < LIMIT {
             beat(&mut state);
+        }
+        if let Some(text) = watcher.look(Instant::now()) {
+            tracing::warn!("{text}");
         }
         state = shared.ended.wait_timeout(state, look).unwrap_or_else(PoisonError::into_inner).0;
     }

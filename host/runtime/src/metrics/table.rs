@@ -32,6 +32,9 @@ const LANE: (&str, &str, &str) = ("/lanes", "lane", "lane");
 const ETCD_CALL: (&str, &str, &str) = ("/calls/etcd", "call", "call");
 const ZOOKEEPER_CALL: (&str, &str, &str) = ("/calls/zookeeper", "call", "call");
 
+/// The one metric that a lane can not tell itself, since it executes.
+pub(super) const EXECUTING: &str = "quorate_executing_seconds";
+
 /// What replicas tell, beside `quorate_info`.
 pub const METRICS: &[Metric] = &[
     once(
@@ -97,6 +100,12 @@ pub const METRICS: &[Metric] = &[
         "Writes of the log, until they are as durable as they get.",
     ),
     once("quorate_turn_seconds", Kind::Durations, "/turns", "Turns of the main lane."),
+    once(
+        EXECUTING,
+        GAUGE,
+        "/executing_s",
+        "How long the request takes so far that is executed; 0 while that is less than a second.",
+    ),
     once(
         "quorate_slow_executions_total",
         COUNTER,

@@ -1,4 +1,4 @@
-use super::{Connections, Pulse};
+use super::{Connections, Long, Pulse};
 use crate::connection::{Channel, Connection};
 use mio::net::TcpStream;
 use quorate_types::{ConnId, Span, Time};
@@ -27,7 +27,7 @@ fn beat() -> OutFrame {
 #[test]
 fn a_long_turn_repeats_heartbeats() {
     let (mut lane, mut other) = connections();
-    let pulse = Pulse::start(Span::from_millis(10)).expect("a thread");
+    let pulse = Pulse::start(Span::from_millis(10), Long::default()).expect("a thread");
     // A connection that is elsewhere by now is left out.
     pulse.set(vec![(ConnId::new(8), beat()), (CONN, beat())]);
     pulse.lend(&mut lane);
@@ -44,7 +44,7 @@ fn a_long_turn_repeats_heartbeats() {
 #[test]
 fn short_turns_repeat_nothing() {
     let (mut lane, mut other) = connections();
-    let pulse = Pulse::start(Span::from_millis(100)).expect("a thread");
+    let pulse = Pulse::start(Span::from_millis(100), Long::default()).expect("a thread");
     pulse.set(vec![(CONN, beat())]);
     for _ in 0..100 {
         pulse.lend(&mut lane);
@@ -58,7 +58,7 @@ fn short_turns_repeat_nothing() {
 
 #[test]
 fn heartbeats_are_asked_for_now_and_then() {
-    let mut pulse = Pulse::start(Span::from_millis(50)).expect("a thread");
+    let mut pulse = Pulse::start(Span::from_millis(50), Long::default()).expect("a thread");
     let at = |millis| Time::ZERO.plus(Span::from_millis(millis));
     let asks: Vec<u64> = (0..200).filter(|millis| pulse.wants(at(*millis))).collect();
     assert_eq!(asks, [0, 50, 100, 150]);
