@@ -31,6 +31,7 @@ pub use quorate_runtime::{
 };
 pub use quorate_types::{
     AgreedTime, ClientId, ClusterId, Halt, Items, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
+    Span,
 };
 pub use twice::twice;
 

@@ -13,6 +13,7 @@ use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_
 use crate::context::Context;
 use crate::letters::Letter;
 use crate::service::{ReplySink, Service, no_migration};
+use quorate_types::AgreedTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -73,6 +74,14 @@ pub trait TypedService: Serialize + DeserializeOwned + Send {
         Err(no_migration(from, ctx.service_level()))
     }
 
+    /// When this service wants [`Self::deadline_reached`] to be called, as [`Service::next_deadline`] says.
+    fn next_deadline(&self) -> Option<AgreedTime> {
+        None
+    }
+    /// [`Self::next_deadline`] has passed, as [`Service::deadline_reached`] says.
+    fn deadline_reached(&mut self, ctx: &Context) {
+        let _ = ctx;
+    }
     /// The session of `ctx` ended, as [`Service::session_ended`] says.
     fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {
         let _ = (why, ctx);
@@ -120,6 +129,14 @@ impl<T: TypedService> Service for Typed<T> {
         if let Some((form, query)) = taken(query, T::query_since, ctx, reply) {
             write_value(form, &self.0.query(query, ctx), reply);
         }
+    }
+
+    fn next_deadline(&self) -> Option<AgreedTime> {
+        self.0.next_deadline()
+    }
+
+    fn deadline_reached(&mut self, ctx: &Context) {
+        self.0.deadline_reached(ctx);
     }
 
     fn session_ended(&mut self, why: SessionEnd, ctx: &Context) {

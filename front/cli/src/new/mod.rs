@@ -1,10 +1,13 @@
 //! `quorate new`: writes the project of a service of one's own. What it writes is in `template`, a package of this workspace
 //! (`check/template`), so that it is built and tested as it is.
 
+mod services;
+
 use quorate_command::cluster::DEV_DIRECTORY;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::parse_own_service;
 use quorate_command::print;
+use services::Example;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,12 +19,16 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate new my-service
+  quorate new my-jobs --example queue
   quorate new my-service --quorate ../quorate      with a checkout of Quorate instead of the published crate
   cd my-service && cargo test && cargo build --release && quorate dev -- target/release/my-service")]
 pub(crate) struct Args {
     /// The directory to make; must not exist, or be empty
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// The service to begin with
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    example: Example,
     /// A checkout of Quorate to build with, instead of the published crate
     #[arg(long, value_name = "DIR")]
     quorate: Option<PathBuf>,
@@ -31,16 +38,12 @@ pub(crate) struct Args {
 const TEMPLATE: (&str, &str) = ("my-service", "my_service");
 /// Where the crate is in a checkout.
 const CRATE: &str = "host/quorate";
-/// Where a file of the project stands, and what the template has for it.
-const FILES: [(&str, &str); 8] = [
+/// Where a file of each project stands, and what the template has for it.
+const FILES: [(&str, &str); 4] = [
     ("Cargo.toml", include_str!("template/manifest.toml")),
     ("README.md", include_str!("template/readme.md")),
     (".gitignore", include_str!("template/gitignore")),
-    ("src/lib.rs", include_str!("template/src/lib.rs")),
     ("src/main.rs", include_str!("template/src/main.rs")),
-    ("examples/add.rs", include_str!("template/examples/add.rs")),
-    ("tests/cluster.rs", include_str!("template/tests/cluster.rs")),
-    ("tests/simulation.rs", include_str!("template/tests/simulation.rs")),
 ];
 /// Names of packages that cargo refuses, or that hide what the project uses.
 const TAKEN: [&str; 12] = [
@@ -60,15 +63,19 @@ const TAKEN: [&str; 12] = [
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let name = name_of(&args.dir)?;
+    let service = args.example.service();
     let dependency = dependency(args.quorate.as_deref())?;
     refuse_full(&args.dir)?;
-    for (place, text) in FILES {
+    for (place, text) in FILES.iter().chain(service.files) {
         let file = args.dir.join(place);
         let parent = file.parent().unwrap_or(&args.dir);
         fs::create_dir_all(parent).doing(format_args!("make {}", parent.display()))?;
         let text = text
             .replace(TEMPLATE.0, &name)
             .replace(TEMPLATE.1, &name.replace('-', "_"))
+            .replace("Counters", if *place == "src/main.rs" { service.name } else { "Counters" })
+            .replace("{{tests}}", service.tests)
+            .replace("{{client}}", &format!("{:51} # a client", service.client()))
             .replace("{{quorate}}", &format!("{{ {dependency} }}"))
             .replace("{{simulator}}", &format!("{{ {dependency}, features = [\"sim\"] }}"));
         fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
@@ -140,12 +147,15 @@ fn refuse_full(dir: &Path) -> Outcome<()> {
 }
 
 fn next(args: &Args, name: &str) -> String {
+    let service = args.example.service();
     let mut text = format!(
-        "{name} is made. In {}:\n  cargo test{:30}replicas in one process of which one ends, and simulated ones\n  cargo build --release\n  \
-         quorate dev -- target/release/{name}\nIn another terminal:\n  cargo run --release --example add apples 3\n\
+        "{name} is made. In {}:\n  cargo test{:30}{}\n  cargo build --release\n  \
+         quorate dev -- target/release/{name}\nIn another terminal:\n  {}\n\
          The service is in src/lib.rs; README.md says what else there is. `quorate dev` keeps its data in {DEV_DIRECTORY}.",
         args.dir.display(),
-        ""
+        "",
+        service.tests,
+        service.client()
     );
     if args.quorate.is_none() {
         text.push_str(

@@ -29,6 +29,40 @@ fn the_project_is_the_template_under_its_own_name() {
 }
 
 #[test]
+fn a_project_can_begin_with_any_of_the_services() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    for (example, type_) in [
+        ("ledger", "Ledger"),
+        ("queue", "Queue"),
+        ("limiter", "Limiter"),
+        ("flags", "Flags"),
+        ("locks", "Locks"),
+    ] {
+        let dir = place.path().join(format!("our-{example}"));
+        let said = quorate(&["new", dir.to_str().expect("UTF-8"), "--example", example]).ok();
+        assert!(said.contains("cargo run --release --example client "), "{said}");
+        let read = |file: &str| fs::read_to_string(dir.join(file)).expect("it is there");
+        let name = format!("our_{example}");
+        for (file, template) in [
+            ("src/lib.rs", "lib.rs"),
+            ("tests/simulation.rs", "simulation.rs"),
+            ("examples/client.rs", "client.rs"),
+        ] {
+            let template =
+                fs::read_to_string(format!("{TEMPLATE}/services/{example}/{template}")).expect("it is there");
+            let wanted =
+                template.replace("my-service", &format!("our-{example}")).replace("my_service", &name);
+            assert_eq!(read(file), wanted, "{file}");
+        }
+        assert!(read("src/main.rs").contains(&format!("quorate::run(Typed({type_}::default()))")));
+        assert!(read("README.md").contains("# a client\n") && !read("README.md").contains("{{"));
+    }
+    let dir = place.path().join("other");
+    quorate(&["new", dir.to_str().expect("UTF-8"), "--example", "bank"])
+        .fails(2, &["ledger", "queue", "locks"]);
+}
+
+#[test]
 fn without_a_checkout_it_builds_with_the_published_crate() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let dir = place.path().join("shop2");
