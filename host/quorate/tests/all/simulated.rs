@@ -133,10 +133,9 @@ fn a_right_service_passes_under_all_fault_models() {
         [bank(Bug::None), bank(Bug::None).fault_model(few), bank(Bug::None).replicas(3).instances(4)]
     {
         let passed = simulation.seeds(1..=20).run().unwrap_or_else(|failed| panic!("{failed}"));
-        assert!(
-            passed.runs == 20 && passed.commands > 200 && passed.virtual_time.as_secs() > 40,
-            "{passed:?}"
-        );
+        // Variables may choose other seeds.
+        assert!(passed.runs > 0 && passed.commands > 10 * passed.runs, "{passed:?}");
+        assert!(passed.virtual_time.as_secs() > passed.runs, "{passed:?}");
     }
 }
 
