@@ -72,12 +72,8 @@ fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
             let why = format!("name: say which runs, as in name = \"kv\"; this program has {NAMES}");
             return Err(SettingsError::new(SERVICE, why));
         }
-        other => {
-            let why = format!(
-                "name: there is no \"{other}\"; this program has {NAMES}. A service of your own runs in a program of your own: docs/services.md"
-            );
-            return Err(SettingsError::new(SERVICE, why));
-        }
+        // One that a program of the user's own runs. It reads its settings itself.
+        _ => {}
     }
     Ok(())
 }
@@ -96,7 +92,7 @@ fn kv(table: &Table) -> Result<KvSettings, SettingsError> {
 /// The service that a configuration names, which [`read_config`] returned.
 ///
 /// # Errors
-/// Those of [`read_config`].
+/// Those of [`read_config`]; and when a program of the user's own runs it.
 pub(crate) fn service(config: &ServiceConfig, ways: &Ways) -> Outcome<Box<dyn Service>> {
     Ok(match config.name.as_str() {
         "etcd" => etcd::service(&ways.etcd),
@@ -110,11 +106,17 @@ pub(crate) fn service(config: &ServiceConfig, ways: &Ways) -> Outcome<Box<dyn Se
         "work" => Box::new(InStore::new(Parallel::new(Work::default()))),
         "shop" => Box::new(InStore::new(Parallel::new(Shop))),
         "lists" => Box::new(InStore::new(Lists)),
-        _ => {
+        "kv" => {
             let limits = kv(&config.settings).map_err(|why| Failure::usage(why.to_string()))?;
             let (key_bytes_max, value_bytes_max) = (limits.key_bytes, limits.value_bytes);
             let config = KvConfig { key_bytes_max, value_bytes_max, ..KvConfig::default() };
             Box::new(InStore::new(Parallel::new(Kv::new(config))))
+        }
+        other => {
+            return Err(Failure::usage(format!(
+                "service: name: there is no \"{other}\"; this program has {NAMES}. A service of your own runs in a program of your own: \
+                 docs/services.md"
+            )));
         }
     })
 }

@@ -91,10 +91,29 @@ impl ServiceArg {
 /// # Errors
 /// When it would need quoting in a file; the text says what a name is.
 pub fn parse_service(text: &str) -> Result<ServiceArg, String> {
-    match ServiceChoice::from_str(text, false) {
-        Ok(choice) => Ok(ServiceArg::Ours(choice)),
-        Err(_) => parse_own_service(text).map(ServiceArg::Own),
+    if let Ok(choice) = ServiceChoice::from_str(text, false) {
+        return Ok(ServiceArg::Ours(choice));
     }
+    let own = parse_own_service(text)?;
+    let meant = ServiceChoice::value_variants().iter().filter_map(|choice| choice.to_possible_value());
+    match meant.into_iter().find(|choice| is_misspelt(text, choice.get_name())) {
+        Some(meant) => Err(format!(
+            "did you mean {}? A name that is so like it is not taken for that of a service of your own",
+            meant.get_name()
+        )),
+        None => Ok(ServiceArg::Own(own)),
+    }
+}
+
+/// Whether one letter is wrong, missing or too many, or two have changed places. Short names are too near to each other to say so.
+fn is_misspelt(text: &str, name: &str) -> bool {
+    let (one, other): (Vec<char>, Vec<char>) = (text.chars().collect(), name.chars().collect());
+    let before = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[before..], &other[before..]);
+    let after = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (one, other) = (&one[..one.len() - after], &other[..other.len() - after]);
+    let swapped = matches!((one, other), ([a, b], [c, d]) if a == d && b == c);
+    name.len() >= 4 && (swapped || (one.len() <= 1 && other.len() <= 1))
 }
 
 /// The name of a service that is not among [`ServiceChoice`]: what `[service]` of its replicas has as `name`.

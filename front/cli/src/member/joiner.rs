@@ -10,9 +10,11 @@ use quorate_auth::Ed25519;
 use quorate_command::authority::{Destination, Office};
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Doing as _, Failure, Outcome};
-use quorate_command::layout::{AUTHORITY, REPLICA_FILE, SIGNING, refuse_used, replica_directory};
+use quorate_command::layout::{
+    AUTHORITY, REPLICA_FILE, SIGNING, parse_own_service, refuse_used, replica_directory,
+};
 use quorate_command::random;
-use quorate_runtime::{DataDirectory, Identity, MemberConfig, SigningConfig, SigningKey};
+use quorate_runtime::{Config, DataDirectory, Identity, MemberConfig, SigningConfig, SigningKey};
 use quorate_tls::write_private;
 use quorate_types::{Holder, Incarnation, ReplicaId};
 use std::path::{Path, PathBuf};
@@ -200,9 +202,16 @@ impl Joiner {
     /// What to do next, as text.
     pub(super) fn text(&self) -> String {
         let directory = self.directory.display();
+        let config = Config::read(&self.directory.join(REPLICA_FILE)).ok();
+        let own = config.and_then(|config| parse_own_service(&config.service.name).ok());
+        let (what, command) = match own {
+            Some(own) => {
+                (format!("the program of {own} there, as PROGRAM FILE, where FILE is"), String::new())
+            }
+            None => ("it there:".to_owned(), "quorate serve --config ".to_owned()),
+        };
         format!(
-            "replica {} joins as a learner. Copy {directory} to its machine ({}) and start it there:\n  quorate serve --config \
-             {directory}/{REPLICA_FILE}",
+            "replica {} joins as a learner. Copy {directory} to its machine ({}) and start {what}\n  {command}{directory}/{REPLICA_FILE}",
             self.replica, self.address
         )
     }

@@ -20,7 +20,6 @@ fn what_is_left_out_is_what_it_would_be() {
 fn services_and_settings_that_can_not_work_are_refused_by_name() {
     for (name, settings, says) in [
         ("", "", "service: name: say which runs"),
-        ("kw", "", "service: name: there is no \"kw\"; this program has \"kv\", \"etcd\", \"zookeeper\""),
         ("kv", "keybytes = 1", "service: unknown field `keybytes`"),
         ("echo", "key_bytes = 1", "service: unknown field `key_bytes`"),
         ("zookeeper", "tick_ms = 5", "service: tick_ms is 20 to 600000, which is ten minutes, not 5"),
@@ -30,6 +29,17 @@ fn services_and_settings_that_can_not_work_are_refused_by_name() {
         let why = service(name, settings).expect_err(says);
         assert!(why.contains(says), "{why}");
     }
+}
+
+#[test]
+fn a_service_of_ones_own_has_a_configuration_and_is_not_run_here() {
+    let own = service("bank", "limit = 5").expect("its program knows its settings");
+    let refused = super::service(&own, &super::Ways::default()).err().expect("it is not here").to_string();
+    assert!(
+        refused.contains("service: name: there is no \"bank\"; this program has \"kv\", \"etcd\""),
+        "{refused}"
+    );
+    assert!(refused.contains("in a program of your own"), "{refused}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn an_own_service_is_not_served_by_this_program() {
     };
     init("etcd").fails(2, &["--service etcd"]);
     let said = init("bank").ok();
-    assert!(said.contains("Config::read(FILE)") && !said.contains("quorate serve"), "{said}");
+    assert!(said.contains("quorate::run(service)") && !said.contains("quorate serve"), "{said}");
     let config = dir.join("replica-1/replica.toml");
     let text = fs::read_to_string(&config).expect("it is there");
     assert!(text.contains("name = \"bank\"") && !text.contains("[front."), "{text}");

@@ -2,7 +2,7 @@
 
 use crate::evolution::bank::{Bank, Command};
 use crate::evolution::program_of_a_bank;
-use crate::harness::{Cluster, is_alive, quorate, wait_until};
+use crate::harness::{Cluster, free_ports, is_alive, quorate, wait_until};
 use quorate::client::{ClientBuilder, ReadOptions};
 use std::time::Duration;
 
@@ -45,10 +45,28 @@ fn a_bank_of_ones_own_runs_with_faults_on_request() {
     cluster.restart(leader);
     cluster.wait_until_equal();
 
+    // It can be brought to machines of its own.
+    let (dir, deploy) =
+        (cluster.directory().to_str().expect("UTF-8").to_owned(), place.path().join("deploy"));
+    let out = deploy.to_str().expect("UTF-8");
+    quorate(&["dev", "export", "--compose", "--dir", &dir, "--out", out])
+        .fails(2, &["bank is a service of your own", "--systemd"]);
+    quorate(&["dev", "export", "--systemd", "--dir", &dir, "--out", out]).ok();
+    let read = |file: &str| std::fs::read_to_string(deploy.join(file)).expect("it is there");
+    let runs = "ExecStart=\nExecStart=/usr/local/bin/bank /etc/quorate/replica-%i/replica.toml\n";
+    assert!(read("quorate@.service.d/program.conf").ends_with(runs));
+    assert!(read("README.md").contains("install -m 0755 bank /usr/local/bin/bank\n"));
+
+    // What looks at files of replicas knows nothing of the service, and needs not to.
+    let config = cluster.directory().join("replica-2/replica.toml");
+    let config = config.to_str().expect("UTF-8").to_owned();
+    cluster.ok(&["health", "--config", &config]);
+    let said = cluster.run(&["doctor", "--seconds", "1"]);
+    assert!(!said.out.contains("not usable") && !said.err.contains("not usable"), "{said:?}");
+
     // The next run needs the program again, and finds what was there.
     let pids = cluster.pids();
     assert_eq!(cluster.ctrl_c(), Some(0));
-    let dir = cluster.directory().to_str().expect("UTF-8").to_owned();
     quorate(&["dev", "--dir", &dir]).fails(2, &["runs bank, a service of your own", "-- PROGRAM"]);
     quorate(&["dev", "--dir", &dir, "--service", "shoes", "--", program])
         .fails(2, &["--service bank, not shoes"]);
@@ -80,7 +98,26 @@ fn programs_that_are_no_replicas_are_refused_with_a_way_out() {
     dev(&["--service", "bank"]).fails(2, &["quorate dev --service bank -- ./bank"]);
     assert!(!dir.exists(), "nothing was made");
     // It is told which service it is, and ends at once.
-    let said =
-        dev(&["--no-web", "--service", "bank", "--", "false"]).fails(1, &["fewer than 2 replicas are left"]);
-    assert!(said.contains("exit code 1"), "{said}");
+    let said = dev(&["--no-web", "--service", "bank", "--", "false"]).fails(1, &["exit code 1"]);
+    // Whichever of the two is seen first.
+    let why = ["fewer than 2 replicas are left", "a new cluster begins only with all its replicas"];
+    assert!(why.iter().any(|why| said.contains(why)), "{said}");
+}
+
+#[test]
+fn a_replica_with_a_program_of_ones_own_joins() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let program = program_of_a_bank(place.path(), false);
+    let cluster = Cluster::start_as_it_is(&["--no-web", "--", program.to_str().expect("UTF-8")]);
+    assert_eq!(pay(&cluster), 1);
+    let (joiner, address) = (place.path().join("replica-4"), format!("127.0.0.1:{}", free_ports(1)[0]));
+    let out = joiner.to_str().expect("UTF-8");
+    let said = cluster.ok(&["member", "add", "4", "--address", &address, "--out", out]);
+    assert!(said.contains("start the program of bank there") && !said.contains("quorate serve"), "{said}");
+    let mut replica =
+        std::process::Command::new(&program).arg(joiner.join("replica.toml")).spawn().expect("it starts");
+    wait_until("it has caught up", || cluster.run(&["member", "promote", "4"]).code == Some(0));
+    assert_eq!(pay(&cluster), 2);
+    replica.kill().expect("it runs");
+    replica.wait().expect("it ends");
 }

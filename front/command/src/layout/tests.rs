@@ -20,5 +20,14 @@ fn an_own_service_is_none_of_this_programs() {
 fn a_service_is_one_of_this_program_or_any_other() {
     assert_eq!(parse_service("etcd"), Ok(ServiceArg::Ours(ServiceChoice::Etcd)));
     assert_eq!(parse_service("bank"), Ok(ServiceArg::Own("bank".into())));
+    for (wrong, right) in [("etdc", "etcd"), ("etcd3", "etcd"), ("zookeper", "zookeeper"), ("taly", "tally")]
+    {
+        let why = parse_service(wrong).expect_err("a slip");
+        assert!(why.contains(&format!("did you mean {right}?")), "{wrong}: {why}");
+    }
+    for own in ["kvs", "etc", "work2go", "echoes", "keeper"] {
+        let is_own = matches!(parse_service(own), Ok(ServiceArg::Own(_)));
+        assert_eq!(is_own, own != "etc", "{own}");
+    }
     assert!(parse_service("a b").expect_err("a space").contains("letters, digits"));
 }

@@ -139,6 +139,13 @@ fn a_right_service_passes_under_all_fault_models() {
     }
 }
 
+/// When all clients have left, a border that an operator wants waits for an instance whose leader lies and fills nothing.
+#[test]
+fn an_operator_alone_gets_what_he_wants_from_a_lying_leader() {
+    let simulation = bank(Bug::None).fault_model(FaultModel::Byzantine);
+    simulation.seeds(372..=372).run().unwrap_or_else(|failed| panic!("{failed}"));
+}
+
 #[test]
 fn a_broken_invariant_is_named_with_its_command() {
     let failed = fails(Bug::Overdraft);

@@ -225,6 +225,10 @@ impl Vouched {
 
     /// The turn ends: checks signatures of given requests, and sends what must be told.
     pub fn turn_end(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
+        // The merge may wait although no client asked for anything, as for a border that an operator wants.
+        if facts.waits_for().is_some() {
+            self.look_at.get_or_insert(now.plus(LOOK_EVERY));
+        }
         for session in std::mem::take(&mut self.woken) {
             let bytes: Vec<Bytes> = self.heard.of_session(session).cloned().collect();
             for bytes in &bytes {

@@ -72,6 +72,8 @@ pub(super) struct Replica {
     pub(super) time: AgreedTime,
     /// Batches that are decided and not merged.
     pub(super) unmerged: Vec<Batch>,
+    /// The place that the merge waits for.
+    pub(super) waits: Option<(Place, Time)>,
     /// Batches whose results wait, and the ruling that is right.
     pub(super) unruled: Vec<Batch>,
     pub(super) right: Option<Ruling>,
@@ -108,7 +110,7 @@ impl Facts for Replica {
         false
     }
     fn waits_for(&self) -> Option<(Place, Time)> {
-        None
+        self.waits
     }
     fn unmerged(&self, _instance: InstanceId, each: &mut dyn FnMut(&Batch)) {
         self.unmerged.iter().for_each(each);
@@ -216,6 +218,27 @@ fn what_waits_is_given_watched_and_said() {
     assert!(intake.look(at(4), &follower, &mut out));
     assert_eq!(out, [Out::Unwatch { instance: ONE, name }]);
     assert_eq!((intake.byte_len(), intake.deadline()), (0, None));
+}
+
+/// A leader that fills nothing is watched also if no client asked for anything: a border that an operator wants waits for it.
+#[test]
+fn a_place_that_the_merge_waits_for_is_watched_without_any_request() {
+    let (mut intake, mut out) = (usual(), Vec::new());
+    let rests = replica(false);
+    intake.turn_end(at(1), &rests, &mut out);
+    assert_eq!((intake.deadline(), out.len()), (None, 0));
+
+    let place = Place { slot: Slot::new(74), instance: ONE };
+    let waits = Replica { waits: Some((place, at(1))), ..replica(false) };
+    intake.turn_end(at(1), &waits, &mut out);
+    let look = intake.deadline().expect("it has to look");
+    assert!(intake.look(look.max(at(2)), &waits, &mut out));
+    assert!(matches!(out[..], [Out::Watch { instance: ONE, .. }]), "{out:?}");
+    out.clear();
+    assert!(intake.deadline().is_some() && intake.look(at(4), &rests, &mut out));
+    assert!(matches!(out[..], [Out::Unwatch { instance: ONE, .. }]), "{out:?}");
+    intake.turn_end(at(4), &rests, &mut out);
+    assert_eq!(intake.deadline(), None);
 }
 
 /// What is decided, and not merged or not ruled on yet, is nothing that a new leader has to propose.

@@ -150,6 +150,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("deploy-{kind}")));
     layout::refuse_used(&out)?;
     let deployment = Deployment::read(args)?;
+    if let Some(own) = deployment.own_service().filter(|_| !args.systemd) {
+        return Err(Failure::usage(format!(
+            "{own} is a service of your own, and the containers that this writes run `quorate serve`: take the files of --systemd, and an image \
+             of your program, which runs `{own} /etc/quorate/replica-N/replica.toml`"
+        )));
+    }
     let planned = match kind {
         "systemd" => systemd::plan(&deployment)?,
         "compose" => compose::plan(&deployment)?,
@@ -230,6 +236,12 @@ impl<'a> Deployment<'a> {
             ));
         }
         Ok(deployment)
+    }
+
+    /// The service, if a program of the user's own runs it.
+    fn own_service(&self) -> Option<&str> {
+        let name = self.replicas.first().map(|replica| replica.config.service.name.as_str())?;
+        layout::parse_own_service(name).is_ok().then_some(name)
     }
 
     fn has_tls(&self) -> bool {

@@ -17,6 +17,8 @@ const KEYS: &str = "install -d -m 0750 -g quorate /etc/quorate/replica-N/tls\n\
                     install -m 0640 -g quorate replica-N/tls/* /etc/quorate/replica-N/tls/\n";
 /// What the unit has not: it is the same for all clusters.
 const MEMORY: &str = "quorate@.service.d/memory.conf";
+/// What runs in place of `quorate serve`, if a program of the user's own does.
+const PROGRAM: &str = "quorate@.service.d/program.conf";
 
 pub(super) fn plan(deployment: &Deployment<'_>) -> Outcome<Planned> {
     let args = deployment.args;
@@ -72,6 +74,9 @@ pub(super) fn plan(deployment: &Deployment<'_>) -> Outcome<Planned> {
     files.insert("quorate.sysusers.conf".into(), USER.into());
     let memory = deployment.memory.systemd();
     files.insert(MEMORY.into(), fill(include_str!("templates/memory.conf"), &[("memory", &memory)]));
+    if let Some(own) = deployment.own_service() {
+        files.insert(PROGRAM.into(), fill(include_str!("templates/program.conf"), &[("program", own)]));
+    }
     files.insert("README.md".into(), readme(deployment, &rows, &reached));
     Ok(Planned { files, hosts, members: members.into_iter().collect() })
 }
@@ -83,7 +88,15 @@ fn readme(deployment: &Deployment<'_>, rows: &str, reached: &Reached) -> String 
     };
     let keys = if deployment.has_secrets() { KEYS } else { "" };
     let (clients, memory) = (readme::clients(deployment, reached), deployment.memory.systemd());
+    let (program, unit) = deployment.own_service().map_or_else(Default::default, |own| {
+        (
+            format!("install -m 0755 {own} /usr/local/bin/{own}\n"),
+            format!("install -D -m 0644 {PROGRAM} /etc/systemd/system/{PROGRAM}\n"),
+        )
+    });
     let values = [
+        ("program", program.as_str()),
+        ("unit", unit.as_str()),
         ("rows", rows.trim_end()),
         ("before", before),
         ("data", data),
