@@ -446,8 +446,10 @@ impl Host {
     fn ask_all(&mut self) -> Option<&str> {
         let fresh = self.metrics.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
         if !fresh {
+            let told = count(self.shared.lane.get());
+            // Only now: the lane may have begun a long command while it was asked.
+            let told = told.or_else(|| self.shared.executes().map(|_| String::new()));
             let lasts = self.shared.long.get().map_or(Duration::ZERO, Long::lasts);
-            let told = count(self.shared.lane.get()).or_else(|| (lasts > SILENCE).then(String::new));
             let told = told.map(|others| others + &metrics::executing(lasts));
             self.metrics = Some((Instant::now(), told));
         }

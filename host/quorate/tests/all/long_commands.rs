@@ -7,7 +7,7 @@ use quorate::{
 use quorate_runtime::free_ports;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// Much longer than a leader may be silent.
@@ -72,12 +72,28 @@ fn probe(address: &str, path: &str) -> String {
     said
 }
 
-/// Executes each command until a test lets it go on.
-struct Held(Arc<Barrier>);
+/// A door that is opened once.
+#[derive(Default)]
+struct Door(Mutex<bool>, Condvar);
+
+/// Opens it, also if the test fails.
+struct Opens<'a>(&'a Door);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock().expect("nobody panics") = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// Executes each command until a test opens the door.
+struct Held(Arc<Door>);
 
 impl Service for Held {
     fn execute(&mut self, _: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
-        self.0.wait();
+        let Door(is_open, opened) = &*self.0;
+        let door = is_open.lock().expect("nobody panics");
+        let _open = opened.wait_while(door, |is_open| !*is_open).expect("nobody panics");
         reply.write(b"done");
     }
     fn query(&self, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
@@ -91,8 +107,8 @@ impl Service for Held {
 
 #[test]
 fn whoever_probes_the_replica_is_told_what_takes_long() {
-    let barrier = Arc::new(Barrier::new(2));
-    let held = barrier.clone();
+    let door = Arc::new(Door::default());
+    let held = door.clone();
     let address = format!("127.0.0.1:{}", free_ports(1).expect("a port")[0]);
     let health = |config: &mut quorate::Config| config.health = Some(address.clone());
     let service = move || Box::new(Held(held.clone())) as Box<dyn Service>;
@@ -103,6 +119,7 @@ fn whoever_probes_the_replica_is_told_what_takes_long() {
     let idle = "quorate_executing_seconds 0\n";
     assert!(probe(&address, "/metrics").contains(idle));
     std::thread::scope(|scope| {
+        let opens = Opens(&door);
         let call = scope.spawn(|| session.call_one(b"12345"));
         let waits = Instant::now();
         let said = loop {
@@ -119,7 +136,7 @@ fn whoever_probes_the_replica_is_told_what_takes_long() {
         assert!(probe(&address, "/livez").starts_with("HTTP/1.1 200 "));
         let metrics = probe(&address, "/metrics");
         assert!(metrics.contains("\nquorate_executing_seconds ") && !metrics.contains(idle), "{metrics}");
-        barrier.wait();
+        drop(opens);
         call.join().expect("no panic").expect("a reply");
     });
     let waits = Instant::now();
