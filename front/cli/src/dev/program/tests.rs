@@ -18,10 +18,10 @@ fn a_program_says_which_service_it_is() {
 
 #[test]
 fn arguments_come_before_the_question() {
-    let said = program(&["echo", "shop", "7", "#"]).describe().expect_err("too many words").to_string();
-    assert!(said.contains("said \"shop 7 # --service\"") && said.contains("quorate::run"), "{said}");
-    let described = program(&["sh", "-c", "echo shop 7", "$0"]).describe().expect("it says so");
-    assert_eq!(described, Described { service: "shop".into(), version: 7 });
+    let said = program(&["echo", "store", "7", "#"]).describe().expect_err("too many words").to_string();
+    assert!(said.contains("said \"store 7 # --service\"") && said.contains("quorate::run"), "{said}");
+    let described = program(&["sh", "-c", "echo store 7", "$0"]).describe().expect("it says so");
+    assert_eq!(described, Described { service: "store".into(), version: 7 });
 }
 
 #[test]
